@@ -1,0 +1,1 @@
+"""What is true and allowed: the record, the decision rules and the one way to write."""

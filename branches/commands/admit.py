@@ -1,0 +1,112 @@
+"""Lets people and machines in: workspaces, roles, tokens and recorders."""
+
+import base64
+import binascii
+import hashlib
+import secrets
+from collections.abc import Callable, Iterable
+from datetime import timedelta
+
+from django.db import transaction
+
+from branches.commands.append_receipt import lock_names
+from branches.commands.refusal import Refused
+from branches.evidence import boxes, ids
+from branches.models import ApiToken, Person, Presence, Recorder, Role, RoleGrant, TokenEnd, Workspace
+from branches.queries.authority import roles_of
+from branches.queries.clock import now
+
+SCOPES = ("ingest", "redeem", "read", "outcome")
+TOKEN_LIVES = timedelta(days=365)
+
+
+def make_workspace(*, name: str) -> Workspace:
+    """Return the workspace of this name, made if absent."""
+    with transaction.atomic():
+        existing = Workspace.objects.filter(name=name).first()
+        return existing or Workspace.objects.create(uid=ids.mint("ws"), name=name, made_at=now())
+
+
+def make_person(*, username: str, password: Callable[[], str] | None = None) -> Person:
+    """Return the person of this name, made if absent; `password` is asked only then.
+
+    Without one nobody signs in by a password.
+    """
+    existing = Person.objects.filter(username=username).first()
+    if existing is not None:
+        return existing
+    secret = password() if password is not None else None
+    return Person.objects.create_user(username, password=secret)
+
+
+def grant_role(*, person: Person, workspace: Workspace, role: Role, held: bool = True) -> None:
+    """Give a role, or take it with `held=False`; nothing is written where nothing changes."""
+    with transaction.atomic():
+        if (role in roles_of(person, workspace)) != held:
+            RoleGrant.objects.create(person=person, workspace=workspace, role=role, held=held, at=now())
+
+
+def issue_token(
+    *, workspace: Workspace, name: str, scopes: Iterable[str], lives: timedelta = TOKEN_LIVES
+) -> tuple[ApiToken, str]:
+    """Return the token's row and its secret, which is shown this once and kept as a digest."""
+    chosen = sorted(set(scopes))
+    if not chosen or not set(chosen) <= set(SCOPES):
+        raise Refused(rule="enum", field="scopes")
+    secret = f"bgt_{secrets.token_urlsafe(32)}"
+    token = ApiToken.objects.create(
+        uid=ids.mint("tok"),
+        workspace=workspace,
+        name=name,
+        digest=token_digest(secret),
+        scopes=chosen,
+        made_at=now(),
+        expires_at=now() + lives,
+    )
+    return token, secret
+
+
+def token_digest(secret: str) -> str:
+    """Return the digest a token is kept as; the secret has 256 bits, so a bare hash hides it."""
+    return "sha256:" + hashlib.sha256(b"branchgate/token/v1\0" + secret.encode()).hexdigest()
+
+
+def end_token(*, token: ApiToken) -> None:
+    """Accept a token no longer."""
+    with transaction.atomic():
+        if not TokenEnd.objects.filter(token=token).exists():
+            TokenEnd.objects.create(token=token, at=now())
+
+
+def pair_recorder(*, token: ApiToken, name: str, runtime: str, box_key: str) -> tuple[Recorder, bool]:
+    """Return the recorder for this token and key, and whether it is new; `box_key` is base64 of 32 bytes."""
+    try:
+        public = base64.b64decode(box_key, validate=True)
+    except (binascii.Error, ValueError):
+        raise Refused(rule="base64", field="box_key") from None
+    if len(public) != 32:
+        raise Refused(rule="bytes:32", field="box_key")
+    try:
+        boxes.seal(public, b"")
+    except boxes.BoxError:
+        raise Refused(rule="weak_key", field="box_key") from None
+    with transaction.atomic():
+        lock_names([f"{token.uid} {public.hex()}"])
+        existing = Recorder.objects.filter(token=token, box_key=public.hex()).first()
+        if existing is not None:
+            return existing, False
+        recorder = Recorder.objects.create(
+            uid=ids.mint("rec"),
+            workspace=token.workspace,
+            token=token,
+            name=name[:96],
+            runtime=runtime[:96],
+            box_key=public.hex(),
+            made_at=now(),
+        )
+        return recorder, True
+
+
+def note_presence(*, recorder: Recorder) -> None:
+    """Remember that a recorder was heard from; not part of the record."""
+    Presence.objects.update_or_create(recorder=recorder, defaults={"heard_at": now()})

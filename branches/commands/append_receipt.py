@@ -1,0 +1,99 @@
+"""Appends one receipt that the product itself writes, in the caller's transaction and under its lock."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from django.db import connection, transaction
+
+from branches.evidence import chain, ids
+from branches.evidence.schema import check_sent
+from branches.models import Person, Receipt, Run, Workspace
+from branches.queries.chains import head
+from branches.queries.clock import now, stamp
+
+_NAMES: Final = 1  # the class of locks on names, in PostgreSQL's form with two numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """Who did something, as receipts name them: a type and an id of our form or a short name."""
+
+    type: Literal["person", "machine", "recorder"]
+    id: str
+
+    @classmethod
+    def person(cls, person: Person) -> "Actor":
+        return cls("person", person.uid)
+
+    @classmethod
+    def product(cls, workspace: Workspace) -> "Actor":
+        return cls("machine", workspace.uid)
+
+    def as_json(self) -> dict[str, str]:
+        return {"type": self.type, "id": self.id}
+
+
+def lock_families(root_ids: Iterable[int]) -> None:
+    """Take the lock of these families until the transaction ends, in one order for everybody.
+
+    SQLite's IMMEDIATE transactions already hold the only write lock there is.
+    """
+    if not connection.in_atomic_block:
+        raise transaction.TransactionManagementError("a family is locked inside a transaction")
+    if connection.vendor != "postgresql":
+        return
+    with connection.cursor() as cursor:
+        for root_id in sorted(set(root_ids)):
+            cursor.execute("SELECT pg_advisory_xact_lock(%s)", [root_id])
+
+
+def lock_names(names: Iterable[str]) -> None:
+    """Take the lock of names that have no row yet, so that two processes cannot make the same row.
+
+    Before the locks of families, where both are taken: the order is the same for everybody.
+    """
+    if connection.vendor != "postgresql":
+        return
+    with connection.cursor() as cursor:
+        for name in sorted(set(names)):
+            # The form with two numbers never meets that of families.
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_NAMES, name])
+
+
+def append_receipt(
+    *,
+    run: Run,
+    kind: str,
+    body: Mapping[str, Any],
+    actor: Actor,
+    subject: str | None = None,
+) -> Receipt:
+    """Append a receipt to a run's chain; the caller holds the family's lock."""
+    seq, prev = head(run.pk)
+    if seq == 0 and run.parent_id is not None and kind == "forked":
+        prev = body["digest"]
+    moment = stamp(now())
+    event_id = ids.mint("evt")
+    sent = {
+        "v": 1,
+        "event_id": event_id,
+        "run": run.uid,
+        "kind": kind,
+        "at": moment,
+        "actor": actor.as_json(),
+        "writer_seq": None,
+        "body": dict(body),
+    }
+    check_sent(sent)
+    sealed = chain.seal(sent, seq=seq + 1, recorded_at=moment, writer=actor.id, prev_digest=prev)
+    return Receipt.objects.create(
+        run=run,
+        seq=sealed.seq,
+        event_id=event_id,
+        writer=actor.id,
+        kind=kind,
+        subject=subject,
+        digest=sealed.digest,
+        body=sealed.bytes.decode(),
+    )

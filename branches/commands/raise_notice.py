@@ -1,0 +1,26 @@
+"""Says that something happened of which people of a workspace ought to hear: where, and no content."""
+
+from branches.evidence import canonical, ids
+from branches.models import Notice, NoticeKind, Run
+from branches.queries.clock import now
+
+
+def raise_notice(*, run: Run, kind: NoticeKind, subject: str, about: list[str]) -> bool:
+    """Write a notice once for what it is about; returns whether it was new.
+
+    The caller holds the family's lock.
+    """
+    digest = canonical.digest(canonical.NOTICE, sorted(about))
+    known = Notice.objects.filter(run=run, kind=kind, subject=subject, digest=digest)
+    if known.exists():
+        return False
+    Notice.objects.create(
+        uid=ids.mint("note"),
+        workspace=run.workspace,
+        kind=kind,
+        run=run,
+        subject=subject,
+        digest=digest,
+        made_at=now(),
+    )
+    return True

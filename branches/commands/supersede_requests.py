@@ -1,0 +1,38 @@
+"""Supersedes every open request of a family whose branch is no longer what was shown."""
+
+from collections.abc import Iterable
+
+from branches.commands.append_receipt import Actor, append_receipt
+from branches.models import ApprovalRequest, RequestEnd
+from branches.queries.branch_facts import branch_view
+from branches.queries.clock import now
+from branches.queries.subject import subject_digest, subject_of
+
+
+def supersede_requests(*, root_ids: Iterable[int]) -> list[str]:
+    """End the outdated requests of these families, in the transaction of what outdated them.
+
+    Returns the ids of the requests that were superseded. A redeemed branch is sealed and left alone.
+    """
+    open_requests = ApprovalRequest.objects.filter(
+        branch__root_id__in=list(root_ids), end__isnull=True, branch__redemption__isnull=True
+    ).select_related("branch__workspace", "requester")
+    superseded = []
+    for request in open_requests:
+        view = branch_view(request.branch)
+        if subject_digest(subject_of(view, request.requester)) != request.subject_digest:
+            end_request(request=request, word="superseded", actor=Actor.product(request.branch.workspace))
+            superseded.append(request.uid)
+    return superseded
+
+
+def end_request(*, request: ApprovalRequest, word: str, actor: Actor) -> RequestEnd:
+    """Write a request's one end; the caller holds the family's lock."""
+    append_receipt(
+        run=request.branch,
+        kind="request_ended",
+        body={"request": request.uid, "end": word},
+        actor=actor,
+        subject=request.uid,
+    )
+    return RequestEnd.objects.create(request=request, word=word, at=now())

@@ -1,0 +1,1 @@
+"""Rows to facts to rules to what a page or an audit shows."""

@@ -1,0 +1,197 @@
+"""Rows by their public ids, always within one workspace: what is elsewhere does not exist."""
+
+from datetime import timedelta
+
+from branches.evidence.ids import is_id
+from branches.models import (
+    ApiToken,
+    ApprovalRequest,
+    Edit,
+    Job,
+    Person,
+    Presence,
+    Recorder,
+    Redemption,
+    ResumePermit,
+    Revocation,
+    RoleGrant,
+    Run,
+    SealedEdit,
+    TokenEnd,
+    Workflow,
+    Workspace,
+)
+from branches.queries.clock import now
+from branches.queries.declarations import declaration_of
+
+# What pages and routes may call these rows; they never import the models themselves.
+type ApiTokenRow = ApiToken
+type RecorderRow = Recorder
+type WorkspaceRow = Workspace
+type RunRow = Run
+type PersonRow = Person
+type RequestRow = ApprovalRequest
+type JobRow = Job
+
+ONLINE_FOR = timedelta(seconds=45)
+
+
+class NotHere(LookupError):
+    """There is no such thing in this workspace."""
+
+
+def workspace_of(person: Person) -> Workspace | None:
+    """Return the workspace a person holds a role in now (the first, where several)."""
+    grants = RoleGrant.objects.filter(person=person).select_related("workspace").order_by("id")
+    standing = {(grant.workspace_id, grant.role): grant for grant in grants}
+    return next((grant.workspace for grant in standing.values() if grant.held), None)
+
+
+def _look_at(uid: str) -> None:
+    """Say that there is nothing of a name that no id has; PostgreSQL would choke on some of them."""
+    if not is_id(uid):
+        raise NotHere
+
+
+def workspace_named(uid: str) -> Workspace:
+    """Return a workspace by its id; raises NotHere."""
+    _look_at(uid)
+    found = Workspace.objects.filter(uid=uid).first()
+    if found is None:
+        raise NotHere(uid)
+    return found
+
+
+def workspace_names() -> set[str]:
+    """Return the names of all workspaces."""
+    return set(Workspace.objects.values_list("name", flat=True))
+
+
+def run_named(workspace: Workspace, uid: str) -> Run:
+    """Return a run or branch; raises NotHere."""
+    _look_at(uid)
+    run = (
+        Run.objects.filter(uid=uid, workspace=workspace)
+        .select_related("workspace", "workflow", "recorder", "root", "parent")
+        .first()
+    )
+    if run is None:
+        raise NotHere(uid)
+    return run
+
+
+def branch_named(workspace: Workspace, uid: str) -> Run:
+    """Return a branch; raises NotHere for a root run too."""
+    run = run_named(workspace, uid)
+    if run.parent_id is None:
+        raise NotHere(uid)
+    return run
+
+
+def request_named(workspace: Workspace, uid: str) -> ApprovalRequest:
+    """Return an approval request; raises NotHere."""
+    _look_at(uid)
+    request = (
+        ApprovalRequest.objects.filter(uid=uid, branch__workspace=workspace)
+        .select_related("branch__workspace", "branch__workflow", "branch__root", "requester")
+        .first()
+    )
+    if request is None:
+        raise NotHere(uid)
+    return request
+
+
+def job_named(workspace: Workspace, uid: str) -> Job:
+    """Return a job; raises NotHere."""
+    _look_at(uid)
+    job = Job.objects.filter(uid=uid, workspace=workspace).select_related("run").first()
+    if job is None:
+        raise NotHere(uid)
+    return job
+
+
+def workflow_named(workspace: Workspace, name: str, version: str) -> Workflow:
+    """Return a published workflow version; raises NotHere."""
+    if "\0" in name + version:
+        raise NotHere
+    row = Workflow.objects.filter(workspace=workspace, name=name, version=version).first()
+    if row is None:
+        raise NotHere(name)
+    return row
+
+
+def usable_token(digest: str) -> ApiToken | None:
+    """Return the token with this digest that has neither expired nor ended."""
+    token = ApiToken.objects.filter(digest=digest, expires_at__gt=now()).select_related("workspace").first()
+    if token is None or TokenEnd.objects.filter(token=token).exists():
+        return None
+    return token
+
+
+def recorder_of(token: ApiToken) -> Recorder | None:
+    """Return the recorder that paired with this token last."""
+    return Recorder.objects.filter(token=token).select_related("workspace").order_by("-id").first()
+
+
+def permit_named(recorder: Recorder, uid: str) -> ResumePermit:
+    """Return a permit issued to anyone in the recorder's workspace; the command checks the audience."""
+    _look_at(uid)
+    permit = (
+        ResumePermit.objects.filter(uid=uid, branch__workspace_id=recorder.workspace_id)
+        .select_related("branch__workspace", "branch__workflow", "branch__root", "recorder", "operator")
+        .first()
+    )
+    if permit is None:
+        raise NotHere(uid)
+    return permit
+
+
+def waiting_permits(recorder: Recorder) -> list[ResumePermit]:
+    """Return the permits this recorder has not redeemed and still may."""
+    return list(
+        ResumePermit.objects.filter(
+            recorder=recorder,
+            redemption__isnull=True,
+            end__isnull=True,
+            expires_at__gt=now(),
+            branch__redemption__isnull=True,
+        ).order_by("id")[:20]
+    )
+
+
+def branches_to_stop(recorder: Recorder) -> list[str]:
+    """Return running branches whose authority was taken back just now; their lease says so at any time."""
+    since = now() - timedelta(seconds=60)
+    rows = Revocation.objects.filter(
+        branch__recorder=recorder, branch__redemption__isnull=False, at__gt=since
+    )
+    return list(rows.values_list("branch__uid", flat=True))
+
+
+def sealed_edits(permit: ResumePermit) -> list[tuple[Edit, bytes]]:
+    """Return the newest edit of each message and value with its ciphertext."""
+    rows = SealedEdit.objects.filter(edit__branch=permit.branch, recorder=permit.recorder)
+    return [(row.edit, bytes(row.ciphertext)) for row in rows.select_related("edit").order_by("id")]
+
+
+def is_online(recorder: Recorder | None) -> bool:
+    """Return whether a recorder was heard from in the last moments."""
+    if recorder is None:
+        return False
+    return Presence.objects.filter(recorder=recorder, heard_at__gt=now() - ONLINE_FOR).exists()
+
+
+def redemption_of(branch: Run) -> Redemption | None:
+    """Return a branch's redemption, if it was resumed."""
+    return Redemption.objects.filter(branch=branch).select_related("permit").first()
+
+
+def owners_of(run: Run) -> tuple[str, ...]:
+    """Return who can be named as an owner on a run: the declared names, then the workspace's people."""
+    declaration = declaration_of(run)
+    grants = RoleGrant.objects.filter(workspace=run.workspace, person__is_active=True).order_by("id")
+    newest = {
+        (name, role): held for name, role, held in grants.values_list("person__username", "role", "held")
+    }
+    people = sorted({name for (name, _), held in newest.items() if held})
+    return tuple(dict.fromkeys((*(declaration.owners if declaration else ()), *people)))

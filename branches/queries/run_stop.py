@@ -1,0 +1,93 @@
+"""Why a root run stopped and what its outcome rests on, by the stop rules."""
+
+from typing import Any
+
+from branches.queries.chains import Link
+from branches.queries.words import (
+    CLAIMED,
+    FALSE_SUCCESS,
+    NO_RECEIPT,
+    OUTCOME_UNCERTAIN,
+    UNFINISHED,
+    Badge,
+    Shape,
+)
+from branches.rules.facts import FactError
+from branches.rules.stops import StopVerdict, judge_stop, parse_stop
+
+_STOP_BADGES = {
+    "failed": Badge("toolfail", "failed", "Failed", Shape.OUTLINE),
+    "waiting": Badge("waiting", "waiting", "Waiting", Shape.OUTLINE),
+    "waiting_unrouted": Badge("unrouted", "unrouted", "Waiting, unrouted", Shape.DASH),
+    "stuck": Badge("stuck", "stuck", "Stuck", Shape.OUTLINE),
+    "bounded_stop": Badge("bounded", "bounded", "Bounded stop", Shape.OUTLINE),
+    "uncertain": Badge("uncertain", "uncertain", "Uncertain", Shape.DASH),
+    "false_complete": Badge("claimed", "claimed", "Says complete", Shape.DASH),
+    "verified_complete": Badge("claimed", "claimed", "Says complete", Shape.DASH),
+}
+CONFIRMED = Badge("verified", "verified", "Confirmed there", Shape.FILL)
+RUNNING = Badge("working", "working", "Running", Shape.OUTLINE)
+
+
+def stop_verdict(stopped: Link, checked: Link | None, routed: Link | None = None) -> StopVerdict | None:
+    """Judge a stop receipt; None where the receipt leaves out what the rules need.
+
+    `routed` is the newest receipt that names whom its approval waits for, where somebody has said so.
+    """
+    body = stopped.body
+    facts: dict[str, Any] = {
+        "sdk": "recorded",
+        "policy": {
+            "version": body["policy"]["version"] or "unversioned",
+            "conditions": body["policy"]["conditions"],
+        },
+        "stop_cause": body["stop_cause"],
+        "done_tool": body.get("done_tool") or "done",
+        "steps": [{"tools": step["tools"], "tokens": step["tokens"] or 0} for step in body["steps"]],
+        "tool_failed": body["tool_failed"],
+        "approval": approval_of(stopped, routed),
+        "useful_progress": body["useful_progress"],
+        "outcome": None,
+    }
+    if checked is not None and checked.body["check"] in {"passed", "failed"}:
+        passed = checked.body["check"] == "passed" and checked.body["fresh"]
+        facts["outcome"] = {"issuer": "destination", "verified": passed}
+    try:
+        return judge_stop(parse_stop(facts))
+    except FactError:
+        return None
+
+
+def approval_of(stopped: Link, routed: Link | None) -> dict[str, Any] | None:
+    """Return whom an approval waits for: what the loop said, completed by what a person said afterwards."""
+    own: dict[str, Any] | None = stopped.body["approval"]
+    if routed is None or routed.body["stopped"] != stopped.event_id:
+        return own
+    said = {name: routed.body[name] for name in ("owner", "deadline", "resume_token")}
+    return {name: (own or {}).get(name) or value for name, value in said.items()}
+
+
+def stop_state_badge(state: str) -> Badge:
+    """Return the badge of a stop's state."""
+    return _STOP_BADGES[state]
+
+
+def stop_badge(stopped: Link | None, checked: Link | None, routed: Link | None = None) -> Badge:
+    """Return the stop slot of a run."""
+    if stopped is None:
+        return RUNNING
+    verdict = stop_verdict(stopped, checked, routed)
+    return _STOP_BADGES[str(verdict.state)] if verdict else _STOP_BADGES["uncertain"]
+
+
+def run_outcome_badge(stopped: Link | None, checked: Link | None) -> Badge:
+    """Return the outcome slot of a root run; what gate 6 says of a branch is never said of a run."""
+    if checked is not None and checked.body["check"] == "unreachable":
+        return OUTCOME_UNCERTAIN
+    if checked is not None and checked.body["check"] == "passed" and checked.body["fresh"]:
+        return CONFIRMED
+    if stopped is None:
+        return NO_RECEIPT
+    if stopped.body["loop"] != "claimed":
+        return UNFINISHED
+    return CLAIMED if checked is None else FALSE_SUCCESS

@@ -1,0 +1,1 @@
+"""Built-in plug-ins, found by entry point like anyone else's."""

@@ -1,0 +1,1 @@
+"""Destinations: asked by the stable operation key, and for the expected outcome."""

@@ -1,0 +1,1 @@
+"""Probes: each measures one sort of state and keeps none of its content."""

@@ -1,0 +1,1 @@
+"""Runtimes whose own stores can be read."""

@@ -1,0 +1,136 @@
+"""Spans out of an OTLP protobuf body, one at a time: never more than one is unpacked."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as Message
+
+from debugger.adapters.runtimes.otlp_attributes import (
+    ALLOWED,
+    EVENTS,
+    LINK_KIND,
+    MAX_MEMBERS,
+    Form,
+    Gathered,
+    OtlpRefused,
+    link_kind,
+)
+from debugger.adapters.runtimes.otlp_spans import Span, SpanLink, made_link, made_span
+from debugger.adapters.runtimes.otlp_wire import BYTES, Budget, fields, lean_span
+
+# The numbers of the fields that lead to a span.
+_RESOURCE_SPANS: Final = 1
+_SCOPE_SPANS: Final = 2
+_SCOPE: Final = 1
+_SPANS: Final = 2
+_SCOPE_NAME: Final = 1
+_MAX_SCOPE_NAME: Final = 256
+_MAX_VALUES: Final = 16
+
+type _Extent = tuple[int, int]
+
+
+def spans_of(raw: bytes, most: int) -> Iterator[Span | OtlpRefused]:
+    """Yield every span of a request, or what is wrong with it. Raises OtlpRefused for the body as a whole."""
+    count, budget = 0, Budget(most)
+    for number, wire_type, _, value, after in fields(raw, 0, len(raw), budget):
+        if number != _RESOURCE_SPANS or wire_type != BYTES:
+            continue
+        for inner, inner_type, _, start, end in fields(raw, value, after, budget):
+            if inner != _SCOPE_SPANS or inner_type != BYTES:
+                continue
+            scope, extents = _of_scope(raw, (start, end), most - count, budget)
+            count += len(extents)
+            for extent in extents:
+                yield _read(lean_span(raw, *extent, budget), scope)
+
+
+def _of_scope(raw: bytes, extent: _Extent, most: int, budget: Budget) -> tuple[str, list[_Extent]]:
+    scope, extents = "", []
+    for number, wire_type, _, value, after in fields(raw, *extent, budget):
+        if wire_type != BYTES:
+            continue
+        if number == _SPANS:
+            extents.append((value, after))
+            if len(extents) > most:
+                raise OtlpRefused("spans", "max_items")
+        elif number == _SCOPE:
+            scope = _scope_name(raw, value, after, budget)
+    return scope, extents
+
+
+def _scope_name(raw: bytes, start: int, end: int, budget: Budget) -> str:
+    name = ""
+    for number, wire_type, _, value, after in fields(raw, start, end, budget):
+        if number == _SCOPE_NAME and wire_type == BYTES and after - value <= _MAX_SCOPE_NAME:
+            name = raw[value:after].decode(errors="replace")
+    return name
+
+
+def _read(raw: bytes, scope: str) -> Span | OtlpRefused:
+    try:
+        message = Message.FromString(raw)
+    except DecodeError:
+        raise OtlpRefused("body", "protobuf") from None
+    try:
+        return _span(message, scope)
+    except OtlpRefused as refused:
+        return OtlpRefused(refused.field, refused.rule)  # without the frames that hold the span
+
+
+def _span(message: Any, scope: str) -> Span:
+    found = Gathered()
+    if len(message.attributes) > MAX_MEMBERS:
+        raise OtlpRefused("attributes", "max_items")
+    for pair in message.attributes:
+        form = ALLOWED.get(pair.key)
+        if form is not None:
+            found.attribute(pair.key, form, None if form is Form.PRESENT else _value(pair.value))
+    if message.events:
+        _events(found, message.events)
+    return made_span(
+        ids=(message.trace_id, message.span_id, message.parent_span_id),
+        scope=scope,
+        name=message.name,
+        times=(message.start_time_unix_nano, message.end_time_unix_nano),
+        status=message.status.code if message.HasField("status") else 0,
+        found=found,
+        links=_links(message.links) if message.links else (),
+    )
+
+
+def _value(value: Any) -> object:
+    which = value.WhichOneof("value")
+    if which == "string_value":
+        return value.string_value
+    if which == "int_value":
+        return value.int_value
+    if which == "array_value":
+        return tuple(each.string_value for each in value.array_value.values[:_MAX_VALUES])
+    return None
+
+
+def _events(found: Gathered, events: Any) -> None:
+    if len(events) > MAX_MEMBERS:
+        raise OtlpRefused("events", "max_items")
+    for event in events:
+        key = EVENTS.get(event.name)
+        if key is not None:
+            found.event(event.name, _first(event.attributes, key))
+
+
+def _links(links: Any) -> tuple[SpanLink, ...]:
+    if len(links) > MAX_MEMBERS:
+        raise OtlpRefused("links", "max_items")
+    return tuple(
+        made_link((each.trace_id, each.span_id), link_kind(_first(each.attributes, LINK_KIND)))
+        for each in links
+    )
+
+
+def _first(attributes: Any, key: str) -> object:
+    for pair in attributes:
+        if pair.key == key:
+            return _value(pair.value)
+    return None

@@ -1,0 +1,1 @@
+"""Machines: routes, schemas and tokens."""

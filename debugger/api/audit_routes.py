@@ -1,0 +1,65 @@
+"""Audits for machines: what the rules say of a run, and which decisions a runtime may carry out."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Router, Schema
+
+from branches.queries.api_views import recoveries_json
+from branches.queries.audits import audits_json, audits_now
+from branches.queries.clock import now
+from branches.queries.lookups import run_named
+from debugger.api.tokens import TokenAuth, machine_of
+
+router = Router(tags=["audits"])
+
+
+class StateOut(Schema):
+    """Where one loop stands, and why."""
+
+    state: str
+    reasons: list[str]
+
+
+class OperationOut(StateOut):
+    """Where one operation stands, and why."""
+
+    operation_id: str
+
+
+class AuditsOut(Schema):
+    """The three audits of a run as it is now."""
+
+    stops: list[StateOut]
+    handoffs: list[OperationOut]
+    topology: dict[str, Any] | None
+
+
+class RecoveryOut(Schema):
+    """One decision that has not shown yet that it worked; after `until` it allows nothing any more."""
+
+    operation: str
+    action: str
+    attempt: int
+    attempts: int
+    decided_at: str
+    until: str | None
+    owner: str | None
+
+
+class RecoveriesOut(Schema):
+    """What a runtime may carry out now."""
+
+    recoveries: list[RecoveryOut]
+
+
+@router.get("/runs/{run}/audits", auth=TokenAuth("read"), response=AuditsOut)
+def audits(request: HttpRequest, run: str) -> dict[str, Any]:
+    """Return the three audits of a run, judged now."""
+    return audits_json(audits_now(run_named(machine_of(request).workspace, run), now()))
+
+
+@router.get("/runs/{run}/recoveries", auth=TokenAuth("read"), response=RecoveriesOut)
+def recoveries(request: HttpRequest, run: str) -> dict[str, Any]:
+    """Return the decisions on a run's handoffs that are still to be carried out."""
+    return {"recoveries": recoveries_json(run_named(machine_of(request).workspace, run), now())}

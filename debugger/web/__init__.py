@@ -1,0 +1,1 @@
+"""Pages: thin views over queries and commands."""

@@ -1,0 +1,85 @@
+"""The one access rule: a person signs in, and sees only the workspace they hold a role in."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import wraps
+from typing import Any, Concatenate, cast
+
+from django.contrib import messages
+from django.contrib.auth.views import redirect_to_login
+from django.core.exceptions import BadRequest
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
+from django.http.response import HttpResponseBase
+from django.shortcuts import render
+from django_htmx.middleware import HtmxDetails
+
+from branches.commands.refusal import Refused
+from branches.queries.authority import roles_of
+from branches.queries.lookups import NotHere, PersonRow, WorkspaceRow, workspace_of
+from debugger.web.refusals import refusal_words
+
+
+class PageRequest(HttpRequest):
+    """A request of somebody who belongs here."""
+
+    htmx: HtmxDetails
+    user: PersonRow
+    workspace: WorkspaceRow
+    roles: frozenset[str]
+
+
+type View[**P] = Callable[Concatenate[PageRequest, P], HttpResponseBase]
+
+
+def member[**P](view: View[P]) -> Callable[Concatenate[Any, P], HttpResponseBase]:
+    """Let a view be seen by members of a workspace only; what is not theirs is 404, as if not there."""
+
+    @wraps(view)
+    def guarded(request: Any, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
+        if not request.user.is_authenticated:
+            return _sign_in(request)
+        if _has_nul(request.GET) or _has_nul(request.POST):
+            raise BadRequest  # no database takes one, and no field of ours means it
+        workspace = workspace_of(request.user)
+        roles = roles_of(request.user, workspace) if workspace is not None else frozenset[str]()
+        if workspace is None or not roles:
+            return render(request, "no_workspace.html", status=403)
+        request.workspace, request.roles = workspace, roles
+        try:
+            return view(request, *args, **kwargs)
+        except NotHere:
+            raise Http404 from None
+
+    return cast("Callable[Concatenate[Any, P], HttpResponseBase]", guarded)
+
+
+def _has_nul(form: QueryDict) -> bool:
+    return any("\0" in value for _, values in form.lists() for value in values)
+
+
+def _sign_in(request: Any) -> HttpResponseBase:
+    """Send a stranger to the sign-in page; a fragment's page is reloaded rather than filled with a form."""
+    if request.htmx:
+        return HttpResponse(status=401, headers={"HX-Refresh": "true"})
+    return redirect_to_login(request.get_full_path())
+
+
+def number(text: str | None) -> int | None:
+    """Return a number that a form or an address gives, no more than a database takes, or None."""
+    if not text or not text.isascii() or not text.isdigit():
+        return None
+    return min(int(text[:12]), 2**31)
+
+
+def moment(text: str) -> datetime:
+    """Return the moment that a date-and-time field of a form gives, in UTC. Raises Refused."""
+    try:
+        found = datetime.fromisoformat(text)
+        return found.astimezone(UTC) if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise Refused(rule="moment", field="deadline") from None
+
+
+def refuse(request: PageRequest, refused: Refused) -> None:
+    """Show a refusal on the next page: what rule said no, in words."""
+    messages.error(request, refusal_words(refused))

@@ -1,0 +1,1 @@
+"""The built-in plug-ins against real repositories, servers and stores."""

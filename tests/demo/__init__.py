@@ -1,0 +1,1 @@
+"""The demo: its desk, its tools and its team."""

@@ -1,0 +1,1 @@
+"""Attempts to break the record: many processes, forged rows, hostile bodies."""

@@ -1,0 +1,74 @@
+"""Forks processes that all start at one moment, and collects what each of them came to."""
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from django.db import connections
+
+from branches.commands.refusal import Refused
+
+type Act = Callable[[], Any]
+_LIMIT_S = 60.0
+
+
+def race(acts: Sequence[Act]) -> list[str]:
+    """Perform every act in a process of its own, all at once; returns each one's word, in order.
+
+    The word is what the act returned, `refused:RULE`, or `error:TYPE` for whatever else it raised.
+    """
+    connections.close_all()  # a connection that two processes share would mix their answers
+    forking = multiprocessing.get_context("fork")
+    gate = forking.Barrier(len(acts))
+    words = forking.Queue()
+    running = [
+        forking.Process(target=_perform, args=(act, index, gate, words)) for index, act in enumerate(acts)
+    ]
+    for each in running:
+        each.start()
+    found = dict(words.get(timeout=_LIMIT_S) for _ in acts)
+    for each in running:
+        each.join(_LIMIT_S)
+    return [found[index] for index in range(len(acts))]
+
+
+def killed(act: Act) -> int:
+    """Perform an act that ends its own process by SIGKILL half-way; returns the signal it died of."""
+    connections.close_all()
+    child = multiprocessing.get_context("fork").Process(target=act)
+    child.start()
+    child.join(_LIMIT_S)
+    return -(child.exitcode or 0)
+
+
+def _perform(act: Act, index: int, gate: Any, words: Any) -> None:
+    try:
+        gate.wait(_LIMIT_S)
+        words.put((index, word_of(act)))
+    finally:
+        connections.close_all()
+        words.close()
+        words.join_thread()
+        os._exit(0)
+
+
+def word_of(act: Act) -> str:
+    """Return what an act came to, in one word."""
+    try:
+        return str(act())
+    except Refused as refused:
+        return f"refused:{refused.rule}"
+    except Exception as error:  # noqa: BLE001 - whatever went wrong is what the race is about
+        return f"error:{type(error).__name__}:{error}"
+
+
+def within(seconds: float, holds: Callable[[], bool]) -> bool:
+    """Return whether something comes true in time."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if holds():
+            return True
+        time.sleep(0.02)
+    return holds()

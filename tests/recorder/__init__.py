@@ -1,0 +1,1 @@
+"""The recorder, run for real on LangGraph against a small gate."""

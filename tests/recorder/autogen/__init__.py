@@ -1,0 +1,1 @@
+"""The AutoGen recorder, on real teams with fake models."""

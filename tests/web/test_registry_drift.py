@@ -1,0 +1,151 @@
+"""The tool registry of a run: what its checkpoints say changed, counted, and named where it may be."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from branches.commands.import_source import import_source
+from branches.commands.publish_workflow import publish_workflow
+from branches.evidence import ids
+from branches.models import Run
+from branches.ports import Moment, SourceFile, Target
+from branches.queries.clock import now
+from branches.queries.registry_drift import RegistryChange, RegistryDrift, registry_drift
+from branches.queries.secrets import workspace_key
+from debugger.adapters.probes.mcp_tools import McpToolsProbe
+from tests.builders import World, checkpoint, declaration, run_started
+
+MARKER = "CONTENT-MARKER-7f3a"
+
+
+@pytest.fixture
+def uid(world: World) -> str:
+    """A run whose workflow measures its tool registry, begun."""
+    keys = {
+        "tool_registry": {"probe": "mcp_tools", "target": "tools"},
+        "workspace": {"probe": "files", "target": "here"},
+    }
+    declared = declaration(version="7.0.0", state_keys=keys, facts={"tools": []})
+    workflow = publish_workflow(workspace=world.workspace, publisher=world.recorder.uid, declaration=declared)
+    world.workflow = workflow
+    uid = ids.mint("run")
+    assert not world.ingest(run_started(world, uid)).refused
+    return uid
+
+
+def tool(name: str, says: str = "as it was") -> dict[str, Any]:
+    return {"name": name, "description": f"{MARKER} {says}", "inputSchema": {"type": "object"}}
+
+
+def passes(world: World, uid: str, name: str, tools: list[dict[str, Any]], folder: Path) -> None:
+    """Record a checkpoint with the registry as our own probe measures it."""
+    path = folder / "tools.json"
+    path.write_text(json.dumps({"tools": tools}))
+    here = Target("tools", {"file": str(path)}, workspace_key(world.workspace))
+    found = McpToolsProbe().measure(here, Moment(None, None, now()))
+    assert found.fingerprint is not None
+    facts = found.facts if len(found.parts) > 24 else {**found.facts, **found.parts}
+    record(world, uid, name, {"fingerprint": found.fingerprint, "facts": facts})
+
+
+def record(world: World, uid: str, name: str, registry: dict[str, Any] | None) -> None:
+    sent = checkpoint(world, uid, name, workspace=world.state())
+    if registry is not None:
+        sent["body"]["state"]["tool_registry"] = registry
+    report = world.ingest(sent)
+    assert not report.refused, report.refused
+
+
+def drift(uid: str) -> RegistryDrift:
+    found = registry_drift(Run.objects.get(uid=uid))
+    assert found is not None
+    return found
+
+
+def counts(change: RegistryChange) -> tuple[int, int, int]:
+    return change.added, change.removed, change.changed
+
+
+def page_of(client: Client, uid: str) -> str:
+    return client.get(f"/runs/{uid}/audits/").content.decode()
+
+
+def test_it_counts_tools_between_checkpoints_and_names_the_declared_ones(
+    ada: Client, world: World, uid: str, tmp_path: Path
+) -> None:
+    first = [tool("look_up"), tool("send_mail"), tool(f"own-{MARKER}")]
+    then = [tool("look_up", "otherwise"), tool("create_ticket"), tool(f"own-{MARKER}", "otherwise")]
+    passes(world, uid, "c1", first, tmp_path)
+    passes(world, uid, "c2", first[::-1], tmp_path)
+    record(world, uid, "c3", None)  # nobody measured it there
+    passes(world, uid, "c4", then, tmp_path)
+    passes(world, uid, "c5", then[:1], tmp_path)
+    found = drift(uid)
+    assert (found.compared, found.more) == (3, False)
+    change, less = found.changes
+    assert (change.before.seq, change.after.seq, change.key) == (3, 5, "tool_registry")
+    assert (counts(change), counts(less)) == ((1, 1, 2), (0, 2, 0))
+    assert {(each.part, each.change) for each in change.named} == {
+        ("look_up", "changed"),
+        ("send_mail", "removed"),
+        ("create_ticket", "added"),
+    }
+    assert set(change.aspects) == {"names", "schemas", "descriptions", "annotations"}
+    page = page_of(ada, uid)
+    assert "3 pairs of checkpoints compared" in page
+    assert "<code>create_ticket</code> added" in page
+    assert f"/runs/{uid}/?at=5&amp;mark=5#r5" in page
+    assert MARKER not in page
+
+
+def test_it_says_that_the_tools_stayed(ada: Client, world: World, uid: str, tmp_path: Path) -> None:
+    for name in ("c1", "c2"):
+        passes(world, uid, name, [tool("look_up")], tmp_path)
+    assert drift(uid).changes == ()
+    assert "The tools stayed as they were." in page_of(ada, uid)
+
+
+def test_it_counts_none_as_no_tool_and_very_many_not_at_all(
+    ada: Client, world: World, uid: str, tmp_path: Path
+) -> None:
+    many = [tool(f"tool-{number}") for number in range(21)]
+    for name, tools in (("c1", []), ("c2", many[:2]), ("c3", many), ("c4", many[:20])):
+        passes(world, uid, name, tools, tmp_path)
+    first, *rest = drift(uid).changes
+    assert (counts(first), first.counts_tools) == ((2, 0, 0), True)
+    assert [each.counts_tools for each in rest] == [False, False]
+    assert page_of(ada, uid).count("too many tools to be told apart") == 2
+
+
+def test_it_says_of_undivided_registries_only_that_they_changed(ada: Client, world: World, uid: str) -> None:
+    for name in ("c1", "c2"):
+        record(world, uid, name, {"fingerprint": world.state(name), "facts": {}})
+    (change,) = drift(uid).changes
+    assert (change.is_divided, counts(change), change.named) == (False, (0, 0, 0), ())
+    assert "changed; the parts were not recorded" in page_of(ada, uid)
+
+
+def test_it_shows_nothing_where_there_is_nothing_to_compare(
+    ada: Client, run: Run, world: World, uid: str, tmp_path: Path
+) -> None:
+    assert registry_drift(run) is None  # its workflow measures no registry
+    passes(world, uid, "c1", [tool("look_up")], tmp_path)
+    record(world, uid, "c2", {"fingerprint": None, "facts": {}})
+    assert registry_drift(Run.objects.get(uid=uid)) is None
+    for each in (uid, run.uid):
+        assert "Tool registry" not in page_of(ada, each)
+
+
+def test_it_reads_an_imported_registry_too(ada: Client, world: World) -> None:
+    lists = [[tool("look_up"), tool("gone")], [tool("look_up", "otherwise")]]
+    files = [SourceFile(f"{n}.json", json.dumps({"tools": each}).encode()) for n, each in enumerate(lists)]
+    (done,) = import_source(workspace=world.workspace, importer="mcp", files=files)
+    assert done.run is not None
+    (change,) = drift(done.run).changes
+    assert counts(change) == (0, 1, 1)
+    page = page_of(ada, done.run)
+    assert "Tool registry" in page
+    assert MARKER not in page
