@@ -11,6 +11,9 @@ class BranchesConfig(AppConfig):
 
     def ready(self) -> None:
         from branches.append_only import check_guards, reinstall_guards
+        from branches.database_rules import check_rules, reinstall_rules
 
         post_migrate.connect(reinstall_guards, sender=self, dispatch_uid="branches.reinstall_guards")
+        post_migrate.connect(reinstall_rules, sender=self, dispatch_uid="branches.reinstall_rules")
         register(check_guards, "database")
+        register(check_rules, "database")

@@ -2,8 +2,10 @@
 
 from celery import shared_task
 
+from branches.commands.change_policy import apply_roles, expire_changes
 from branches.commands.expire_requests import expire_requests
 from branches.commands.run_job import run_job, sweep_jobs
+from branches.commands.supersede_requests import supersede_by_policy
 from branches.commands.sweep_outcomes import sweep_outcomes
 from branches.commands.watch_audits import reevaluate_audits
 
@@ -16,9 +18,12 @@ def do_job(uid: str) -> None:
 
 @shared_task(name="branches.tasks.sweep", ignore_result=True)
 def sweep() -> None:
-    """Find what a lost message forgot, outcomes that are due, and audits that the clock moves."""
+    """Find what a lost message forgot, what is due, what is over, and audits that the clock moves."""
     for uid in sweep_jobs():
         run_job(uid=uid)
     sweep_outcomes()
     expire_requests()
+    expire_changes()
+    apply_roles()
+    supersede_by_policy()
     reevaluate_audits()

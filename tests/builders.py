@@ -6,13 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import yaml
+
 from branches.commands.admit import grant_role, issue_token, make_workspace, pair_recorder
+from branches.commands.change_policy import adopt_policy
 from branches.commands.ingest_receipts import IngestReport, ingest_receipts
 from branches.commands.publish_workflow import publish_workflow
 from branches.evidence import ids
 from branches.evidence.boxes import BoxKey
 from branches.models import Person, Recorder, Role, Run, Workflow, Workspace
+from branches.queries.policy_text import default_text
 from branches.queries.secrets import workspace_key
+
+
+def one_approver() -> str:
+    """Return a policy by which one approver lets a branch of any class go."""
+    document = yaml.safe_load(default_text())
+    for name in ("C2", "C3", "C4"):
+        document["classes"][name]["rules"] = [{"name": "approval", "role": "approver", "people": 1}]
+    return yaml.safe_dump({**document, "policy": "one-approver", "tests": []}, sort_keys=False)
+
 
 CHECKPOINTS = ("c1", "c2", "c3")
 
@@ -103,6 +116,7 @@ def make_world(name: str = "desk", declared: dict[str, Any] | None = None) -> Wo
     grant_role(person=people["ada"], workspace=workspace, role=Role.ENGINEER)
     grant_role(person=people["grace"], workspace=workspace, role=Role.APPROVER)
     grant_role(person=people["rosa"], workspace=workspace, role=Role.REVIEWER)
+    adopt_policy(workspace=workspace, text=one_approver())
     row, token = issue_token(
         workspace=workspace, name="recorder", scopes=["ingest", "redeem", "read", "outcome"]
     )

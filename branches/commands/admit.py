@@ -5,16 +5,19 @@ import binascii
 import hashlib
 import secrets
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 
-from branches.commands.append_receipt import lock_names
+from branches.commands.append_receipt import Actor, lock_names
+from branches.commands.append_to_workspace import append_to_workspace
 from branches.commands.refusal import Refused
 from branches.evidence import boxes, ids
 from branches.models import ApiToken, Person, Presence, Recorder, Role, RoleGrant, TokenEnd, Workspace
-from branches.queries.authority import roles_of
-from branches.queries.clock import now
+from branches.queries.clock import now, stamp
+from branches.queries.standings import roles_of, standings_of
+from branches.rules.quorum import Standing
 
 SCOPES = ("ingest", "redeem", "read", "outcome")
 TOKEN_LIVES = timedelta(days=365)
@@ -39,11 +42,57 @@ def make_person(*, username: str, password: Callable[[], str] | None = None) -> 
     return Person.objects.create_user(username, password=secret)
 
 
-def grant_role(*, person: Person, workspace: Workspace, role: Role, held: bool = True) -> None:
-    """Give a role, or take it with `held=False`; nothing is written where nothing changes."""
+def grant_role(
+    *,
+    person: Person,
+    workspace: Workspace,
+    role: Role,
+    held: bool = True,
+    scope: str = "",
+    until: datetime | None = None,
+    actor: Actor | None = None,
+) -> None:
+    """Give a role, or take it with `held=False`; nothing is written where nothing changes.
+
+    `actor` is the product itself where the operator's own command lets somebody in.
+    """
+    actor = actor or Actor.product(workspace)
     with transaction.atomic():
-        if (role in roles_of(person, workspace)) != held:
-            RoleGrant.objects.create(person=person, workspace=workspace, role=role, held=held, at=now())
+        lock_names([f"roles {workspace.uid}"])
+        newest = RoleGrant.objects.filter(person=person, workspace=workspace, role=role, scope=scope).last()
+        before = Standing(role, scope) in standings_of(person, workspace)
+        if before == held and (not held or newest is None or newest.until == until):
+            return
+        joins = held and not roles_of(person, workspace)
+        RoleGrant.objects.create(
+            person=person, workspace=workspace, role=role, scope=scope, held=held, until=until, at=now()
+        )
+        if joins:
+            append_to_workspace(
+                workspace=workspace,
+                kind="person_joined",
+                body={"person": person.uid},
+                actor=actor,
+                subject=person.uid,
+            )
+        append_to_workspace(
+            workspace=workspace,
+            kind="role_granted" if held else "role_withdrawn",
+            body=role_body(person, role, scope, until),
+            actor=actor,
+            subject=person.uid,
+        )
+
+
+def role_body(person: Person, role: str, scope: str, until: datetime | None) -> dict[str, Any]:
+    """Return a role as receipts name it."""
+    return {
+        "person": person.uid,
+        "role": str(role),
+        "class": scope or None if role == Role.APPROVER else None,
+        "destination": scope or None if role == Role.DESTINATION_OWNER else None,
+        "until": None if until is None else stamp(until),
+    }
 
 
 def issue_token(

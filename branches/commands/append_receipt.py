@@ -1,16 +1,42 @@
 """Appends one receipt that the product itself writes, in the caller's transaction and under its lock."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from django.db import connection, transaction
 
+from branches.commands.append_to_workspace import append_to_workspace
 from branches.evidence import chain, ids
 from branches.evidence.schema import check_sent
-from branches.models import Person, Receipt, Run, Workspace
+from branches.models import BranchWork, Person, Receipt, Run, Workspace
 from branches.queries.chains import head
 from branches.queries.clock import now, stamp
+
+OF_AUTHORITY: Final = frozenset(
+    {
+        "approval_requested",
+        "decided",
+        "request_ended",
+        "permit_issued",
+        "permit_redeemed",
+        "edit_disclosed",
+        "refused",
+        "concluded",
+    }
+)
+"""What is also named on the workspace's own chain, where an auditor reads every act of authority in order."""
+
+WORK: Final = {
+    "forked": "forked",
+    "edited": "edited",
+    "effect_reconciled": "reconciled",
+    "drift_acknowledged": "acknowledged_drift",
+    "ledger_attested": "attested",
+    "configuration_changed": "changed_configuration",
+    "approval_requested": "requested",
+}
+"""Kinds that are work on a branch when a person writes them: whoever did it does not approve the branch."""
 
 _NAMES: Final = 1  # the class of locks on names, in PostgreSQL's form with two numbers
 
@@ -21,10 +47,12 @@ class Actor:
 
     type: Literal["person", "machine", "recorder"]
     id: str
+    row: int | None = field(default=None, compare=False)
+    """The primary key of a person."""
 
     @classmethod
     def person(cls, person: Person) -> "Actor":
-        return cls("person", person.uid)
+        return cls("person", person.uid, person.pk)
 
     @classmethod
     def product(cls, workspace: Workspace) -> "Actor":
@@ -87,6 +115,16 @@ def append_receipt(
     }
     check_sent(sent)
     sealed = chain.seal(sent, seq=seq + 1, recorded_at=moment, writer=actor.id, prev_digest=prev)
+    if kind in OF_AUTHORITY:
+        append_to_workspace(
+            workspace=run.workspace,
+            kind="recorded",
+            body={"run": run.uid, "seq": sealed.seq, "kind": kind, "digest": sealed.digest},
+            actor=actor,
+            subject=run.uid,
+        )
+    if actor.row is not None and run.parent_id is not None and kind in WORK:
+        BranchWork.objects.get_or_create(branch=run, person_id=actor.row, work=WORK[kind])
     return Receipt.objects.create(
         run=run,
         seq=sealed.seq,

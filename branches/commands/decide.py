@@ -4,16 +4,19 @@ import json
 
 from django.db import transaction
 
+from branches.commands.announce import announce_decision, announce_end
 from branches.commands.append_receipt import Actor, append_receipt, lock_families
 from branches.commands.guards import require_role
 from branches.commands.refusal import Refused
 from branches.commands.supersede_requests import end_request
 from branches.evidence import ids
-from branches.models import ApprovalRequest, Decision, Person, Redemption, Revocation, Role, Run
-from branches.queries.authority import POLICY_DIGEST, barred_people
-from branches.queries.branch_facts import branch_view
+from branches.models import ApprovalRequest, Decision, Grant, Person, Revocation, Role, Run
+from branches.queries.authority import barred_people, may_decide
+from branches.queries.branch_facts import BranchView, branch_view
 from branches.queries.clock import now
 from branches.queries.subject import differences, subject_digest, subject_of
+from branches.rules.branch_facts import Decision as Word
+from branches.rules.change_class import ChangeClass
 
 APPROVE_REASONS = ("reviewed_delta", "effects_settled", "fix_is_safe", "accepted_risk")
 REJECT_REASONS = ("too_risky", "effects_unclear", "wrong_fix", "needs_other_owner", "not_now")
@@ -22,16 +25,15 @@ REJECT_REASONS = ("too_risky", "effects_unclear", "wrong_fix", "needs_other_owne
 def decide(*, person: Person, request: ApprovalRequest, word: str, reason: str, digest: str) -> Decision:
     """Record a vote; raises Refused, with the difference where the digest shown is no longer the branch's."""
     # Said first, because no role changes it.
-    if (barred := barred_people(request.branch, request).get(person.pk)) is not None:
-        raise Refused(rule=f"own_work:{barred}")
-    require_role(person, request.branch, Role.APPROVER)
+    _bar_own_work(person, branch_view(request.branch), request)
     if word not in ("approved", "rejected"):
         raise Refused(rule="enum", field="decision")
     if reason not in (APPROVE_REASONS if word == "approved" else REJECT_REASONS):
         raise Refused(rule="enum", field="reason")
     with transaction.atomic():
         lock_families([request.branch.family_id])
-        _check(person, request, digest)
+        view = branch_view(request.branch)
+        by_requester = _check(person, view, request, digest)
         append_receipt(
             run=request.branch,
             kind="decided",
@@ -40,28 +42,43 @@ def decide(*, person: Person, request: ApprovalRequest, word: str, reason: str, 
                 "decision": ids.mint("dec"),
                 "verdict": word,
                 "subject_digest": request.subject_digest,
-                "policy": POLICY_DIGEST,
+                "policy": view.asked.policy.digest,
             },
             actor=Actor.person(person),
             subject=request.uid,
         )
-        return Decision.objects.create(
+        vote = Decision.objects.create(
             request=request,
             approver=person,
             word=word,
             reason=reason,
             subject_digest=request.subject_digest,
+            by_requester=by_requester,
             at=now(),
         )
+        if branch_view(request.branch).authority.quorum.granted:
+            Grant.objects.get_or_create(request=request, defaults={"at": now()})
+        announce_decision(request=request)
+    return vote
 
 
-def _check(person: Person, request: ApprovalRequest, digest: str) -> None:
-    branch = request.branch
-    if Redemption.objects.filter(branch=branch).exists():
+def _bar_own_work(person: Person, view: BranchView, request: ApprovalRequest) -> bool:
+    """Refuse whoever worked on the branch; return whether a dated policy lets the only person here do so."""
+    barred = barred_people(view.branch, request).get(person.pk)
+    if barred is None:
+        return False
+    if view.asked.allows_self_approval:
+        return True
+    raise Refused(rule=f"own_work:{barred}")
+
+
+def _check(person: Person, view: BranchView, request: ApprovalRequest, digest: str) -> bool:
+    """Refuse what may not be decided, or not by this person; return whether they decide their own work."""
+    if view.redemption is not None:
         raise Refused(rule="sealed")
-    if (barred := barred_people(branch, request).get(person.pk)) is not None:
-        raise Refused(rule=f"own_work:{barred}")
-    view = branch_view(branch)
+    by_requester = _bar_own_work(person, view, request)
+    if not may_decide(view.asked, person.uid, ChangeClass(request.change_class), by_requester):
+        raise Refused(rule=f"role:{Role.APPROVER}")
     subject = subject_of(view, request.requester)
     if digest != subject_digest(subject) or digest != request.subject_digest:
         raise Refused(
@@ -73,10 +90,14 @@ def _check(person: Person, request: ApprovalRequest, digest: str) -> None:
         raise Refused(rule="newer_request")
     if view.authority.ended is not None:
         raise Refused(rule=f"request_{view.authority.ended}")
-    if view.authority.decisions:
+    if any(vote.approver_id == person.pk for vote in view.authority.decisions):
         raise Refused(rule="already_decided")
-    if view.at > request.expires_at:
-        raise Refused(rule="request_expired")
+    if not view.authority.is_open:
+        rule = (
+            "already_decided" if view.authority.word in (Word.APPROVED, Word.REJECTED) else "request_expired"
+        )
+        raise Refused(rule=rule)
+    return by_requester
 
 
 def revoke_authority(*, person: Person, branch: Run, reason: str) -> None:
@@ -104,3 +125,4 @@ def revoke_authority(*, person: Person, branch: Run, reason: str) -> None:
                 subject=request.uid,
             )
         Revocation.objects.create(branch=branch, person=person, reason=reason, at=now())
+        announce_end(request=request, word="revoked")

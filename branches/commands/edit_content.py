@@ -14,7 +14,7 @@ from branches.evidence import boxes, domains, plain_json
 from branches.evidence.keys import is_hmac
 from branches.models import Edit, Person, Recorder, Role, Run, SealedEdit
 from branches.queries.clock import now
-from branches.queries.edit_page import editable_keys
+from branches.queries.edit_page import can_unseal, editable_keys, read_only
 from branches.queries.lineage_messages import is_message_before
 from branches.queries.secrets import workspace_key
 
@@ -55,8 +55,10 @@ def _recorder(person: Person, branch: Run, text: str, edit_class: str) -> Record
         raise Refused(rule="required", field="text")
     if len(text.encode("utf-8", "surrogatepass")) > MAX_EDIT_BYTES:
         raise Refused(rule="max_bytes", field="text")
-    if branch.recorder is None:
+    if branch.recorder is None or not can_unseal(branch.recorder):
         raise Refused(rule="no_recorder")
+    if read_only(branch) is not None:
+        raise Refused(rule="edits_unsupported")
     return branch.recorder
 
 

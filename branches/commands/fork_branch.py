@@ -1,5 +1,7 @@
 """Forks a branch from a checkpoint: a new chain that names one link of its parent's; no copy is made."""
 
+from collections.abc import Iterable
+
 from django.db import transaction
 from django.db.models import Max
 
@@ -10,7 +12,7 @@ from branches.commands.guards import require_role
 from branches.commands.pin_configuration import pin_configuration
 from branches.commands.refusal import Refused
 from branches.evidence import canonical, ids
-from branches.evidence.kinds.product import REASON_CODES
+from branches.evidence.kinds.product import CHANGE_KINDS, REASON_CODES
 from branches.models import ForkPoint, JobKind, Person, Receipt, Role, Run
 from branches.queries.chains import Link, link
 from branches.queries.clock import now
@@ -29,17 +31,22 @@ def fork_branch(
     edit_class: str,
     hypothesis: str = "",
     outcome: ExpectedOutcome | None = None,
+    kinds: Iterable[str] = (),
 ) -> Run:
     """Return the new branch, pinned to its parent's configuration in the same transaction.
 
     `hypothesis` is kept as a digest only. `outcome` takes the place of the one the workflow declares, or the
-    parent branch has. Costs the same wherever in the parent the checkpoint lies.
+    parent branch has. `kinds` is what the change touches, as far as whoever forks knows: it can only raise
+    the change class. Costs the same wherever in the parent the checkpoint lies.
     """
     require_role(person, parent, Role.ENGINEER)
     if reason_code not in REASON_CODES:
         raise Refused(rule="enum", field="reason_code")
     if edit_class not in EDIT_CLASSES:
         raise Refused(rule="enum", field="edit_class")
+    touched = sorted(set(kinds))
+    if not set(touched) <= set(CHANGE_KINDS):
+        raise Refused(rule="enum", field="kinds")
     expected = parent.outcome if outcome is None else expected_at_fork(parent.workspace, outcome)
     with transaction.atomic():
         lock_families([parent.family_id])
@@ -57,6 +64,7 @@ def fork_branch(
                 "edit_class": edit_class,
                 "hypothesis": _covered(parent, canonical.HYPOTHESIS, hypothesis.strip()),
                 "outcome": _covered(parent, canonical.OUTCOME, expected or ""),
+                "kinds": touched,
             },
             actor=Actor.person(person),
             subject=checkpoint,
@@ -68,6 +76,7 @@ def fork_branch(
             seq=point.seq,
             digest=point.digest,
             edit_class=edit_class,
+            kinds=touched,
             forker=person,
             at=now(),
         )

@@ -52,6 +52,7 @@ def issue_permit(*, person: Person, branch: Run, digest: str | None = None) -> R
             branch=branch,
             recorder=branch.recorder,
             subject_digest=bound_to,
+            approvals_needed=view.asked.people,
             facts=json.dumps(view.facts.as_json(), sort_keys=True),
             envelope=envelope_bytes(sign_permit(claims, signer())).decode(),
             operator=person,

@@ -5,16 +5,16 @@ from branches.models import Notice, NoticeKind, Run
 from branches.queries.clock import now
 
 
-def raise_notice(*, run: Run, kind: NoticeKind, subject: str, about: list[str]) -> bool:
-    """Write a notice once for what it is about; returns whether it was new.
+def raise_notice(*, run: Run, kind: NoticeKind, subject: str, about: list[str]) -> Notice | None:
+    """Write a notice once for what it is about; returns it where it is new, else None.
 
     The caller holds the family's lock.
     """
     digest = canonical.digest(canonical.NOTICE, sorted(about))
     known = Notice.objects.filter(run=run, kind=kind, subject=subject, digest=digest)
     if known.exists():
-        return False
-    Notice.objects.create(
+        return None
+    return Notice.objects.create(
         uid=ids.mint("note"),
         workspace=run.workspace,
         kind=kind,
@@ -23,4 +23,3 @@ def raise_notice(*, run: Run, kind: NoticeKind, subject: str, about: list[str]) 
         digest=digest,
         made_at=now(),
     )
-    return True

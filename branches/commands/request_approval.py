@@ -1,17 +1,17 @@
 """Asks for authority over exactly what a branch is now; and takes the request back."""
 
 import json
-from datetime import timedelta
 
 from django.db import transaction
 
+from branches.commands.announce import announce
 from branches.commands.append_receipt import Actor, append_receipt
 from branches.commands.guards import open_branch, require_role
 from branches.commands.refusal import Refused
 from branches.commands.supersede_requests import end_request
 from branches.evidence import ids
 from branches.models import ApprovalRequest, Decision, Person, Role, Run
-from branches.queries.authority import POLICY_DIGEST, approvals_needed
+from branches.queries.authority import UNDELIVERED
 from branches.queries.branch_facts import BranchView, branch_view
 from branches.queries.clock import stamp
 from branches.queries.subject import subject_digest, subject_of
@@ -28,7 +28,8 @@ def request_approval(*, person: Person, branch: Run) -> ApprovalRequest:
         _check(view)
         subject = subject_of(view, person)
         digest = subject_digest(subject)
-        expires_at = view.at + _lives(view)
+        asked = view.asked.of_class
+        expires_at = view.at + asked.request_lives + UNDELIVERED
         uid = ids.mint("req")
         append_receipt(
             run=branch,
@@ -37,27 +38,27 @@ def request_approval(*, person: Person, branch: Run) -> ApprovalRequest:
                 "request": uid,
                 "subject_digest": digest,
                 "class": str(view.change_class),
-                "policy": POLICY_DIGEST,
-                "approvals": approvals_needed(view.change_class),
+                "policy": view.asked.policy.digest,
+                "approvals": view.asked.people,
                 "expires_at": stamp(expires_at),
             },
             actor=Actor.person(person),
             subject=uid,
         )
-        return ApprovalRequest.objects.create(
+        request = ApprovalRequest.objects.create(
             uid=uid,
             branch=branch,
             subject_digest=digest,
             subject=json.dumps(subject, sort_keys=True),
             change_class=str(view.change_class),
+            policy=view.asked.policy.digest,
             requester=person,
             at=view.at,
+            lives_s=int(asked.request_lives.total_seconds()),
             expires_at=expires_at,
         )
-
-
-def _lives(view: BranchView) -> timedelta:
-    return view.change_class.request_lives
+        announce(request=request)
+    return request
 
 
 def _check(view: BranchView) -> None:
@@ -65,12 +66,16 @@ def _check(view: BranchView) -> None:
     before = [gate for gate in shut if gate not in (GateName.AUTHORITY, GateName.OUTCOME)]
     if before:
         raise Refused(rule=f"gate_shut:{before[0]}")
-    request, word = view.authority.request, view.authority.word
+    word = view.authority.word
     if word is Word.REVOKED:
         raise Refused(rule="revoked")
     if word is Word.APPROVED:
         raise Refused(rule="already_approved")
-    if request is not None and view.authority.ended is None and word is Word.NONE:
+    if view.asked.of_class.is_closed:
+        raise Refused(rule=f"class_closed:{view.change_class}")
+    if not view.asked.is_required:
+        raise Refused(rule="nobody_has_to_approve")
+    if view.authority.is_open:
         raise Refused(rule="already_requested")
     # A veto is on what was shown, however many requests for something else came in between.
     vetoes = Decision.objects.filter(request__branch=view.branch, word="rejected")
@@ -85,8 +90,6 @@ def withdraw_request(*, person: Person, request: ApprovalRequest) -> None:
     with transaction.atomic():
         open_branch(request.branch)
         current = branch_view(request.branch).authority
-        if current.request is None or current.request.pk != request.pk or current.word is not Word.NONE:
-            raise Refused(rule="not_open")
-        if current.ended is not None:
+        if current.request is None or current.request.pk != request.pk or not current.is_open:
             raise Refused(rule="not_open")
         end_request(request=request, word="withdrawn", actor=Actor.person(person))

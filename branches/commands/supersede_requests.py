@@ -2,10 +2,14 @@
 
 from collections.abc import Iterable
 
-from branches.commands.append_receipt import Actor, append_receipt
+from django.db import transaction
+
+from branches.commands.announce import announce_end
+from branches.commands.append_receipt import Actor, append_receipt, lock_families
 from branches.models import ApprovalRequest, RequestEnd
 from branches.queries.branch_facts import branch_view
 from branches.queries.clock import now
+from branches.queries.policies import policy_of
 from branches.queries.subject import subject_digest, subject_of
 
 
@@ -26,6 +30,20 @@ def supersede_requests(*, root_ids: Iterable[int]) -> list[str]:
     return superseded
 
 
+def supersede_by_policy() -> list[str]:
+    """End the open requests that were made under a policy which is no longer in effect; return their ids."""
+    open_requests = ApprovalRequest.objects.filter(end__isnull=True, branch__redemption__isnull=True)
+    rows = open_requests.select_related("branch__workspace").order_by("id")[:500]
+    policies = {row.branch.workspace_id: policy_of(row.branch.workspace) for row in rows}
+    outdated = [row for row in rows if row.policy != policies[row.branch.workspace_id].digest]
+    superseded = []
+    for root_id in sorted({row.branch.family_id for row in outdated}):
+        with transaction.atomic():
+            lock_families([root_id])
+            superseded += supersede_requests(root_ids=[root_id])
+    return superseded
+
+
 def end_request(*, request: ApprovalRequest, word: str, actor: Actor) -> RequestEnd:
     """Write a request's one end; the caller holds the family's lock."""
     append_receipt(
@@ -35,4 +53,6 @@ def end_request(*, request: ApprovalRequest, word: str, actor: Actor) -> Request
         actor=actor,
         subject=request.uid,
     )
-    return RequestEnd.objects.create(request=request, word=word, at=now())
+    end = RequestEnd.objects.create(request=request, word=word, at=now())
+    announce_end(request=request, word=word)
+    return end

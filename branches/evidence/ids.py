@@ -23,6 +23,11 @@ PREFIXES: Final[tuple[str, ...]] = (
     "per",  # person
     "wrt",  # writer
     "note",  # notice
+    "dlv",  # delivery of a notice
+    "hook",  # webhook
+    "grp",  # group of people
+    "inv",  # invitation
+    "pol",  # change of a policy, or of a role that gives authority
 )
 RANDOM_PART: Final = "[a-z2-7]{24}"
 ID_PATTERN: Final = f"(?:{'|'.join(PREFIXES)})_{RANDOM_PART}"

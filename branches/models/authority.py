@@ -1,4 +1,4 @@
-"""Approval requests, decisions, resume permits and their one redemption."""
+"""Approval requests, decisions, who worked on what, resume permits and their one redemption."""
 
 from typing import ClassVar
 
@@ -18,9 +18,21 @@ class ApprovalRequest(AppendOnly):
     subject_digest = models.CharField(max_length=80)
     subject = models.TextField()
     change_class = models.CharField(max_length=2)
+    policy = models.CharField(max_length=80)
     requester = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     at = models.DateTimeField()
+    # How long it lives once it reached somebody who may decide.
+    lives_s = models.PositiveIntegerField()
+    # It ends then even where it reached nobody.
     expires_at = models.DateTimeField()
+
+
+class RequestDelivery(AppendOnly):
+    """A request reached somebody who may decide it: from here its clock runs."""
+
+    request = models.OneToOneField(ApprovalRequest, models.PROTECT, related_name="delivery")
+    via = models.CharField(max_length=16)
+    at = models.DateTimeField()
 
 
 class RequestEnd(AppendOnly):
@@ -39,11 +51,33 @@ class Decision(AppendOnly):
     word = models.CharField(max_length=16)
     reason = models.CharField(max_length=32)
     subject_digest = models.CharField(max_length=80)
+    # In a workspace of one, by a dated policy: the one who asked also approved, and the record says so.
+    by_requester = models.BooleanField()
     at = models.DateTimeField()
 
     class Meta:
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["request", "approver"], name="one_vote_each"),
+        ]
+
+
+class Grant(AppendOnly):
+    """The votes on a request satisfied every rule of its class: from here the grant's clock runs."""
+
+    request = models.OneToOneField(ApprovalRequest, models.PROTECT, related_name="grant")
+    at = models.DateTimeField()
+
+
+class BranchWork(AppendOnly):
+    """Somebody worked on a branch, and so may not approve it: the database itself looks here."""
+
+    branch = models.ForeignKey(Run, models.PROTECT, related_name="work")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    work = models.CharField(max_length=24)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["branch", "person", "work"], name="branch_work_once"),
         ]
 
 
@@ -54,6 +88,8 @@ class ResumePermit(AppendOnly):
     branch = models.ForeignKey(Run, models.PROTECT, related_name="permits")
     recorder = models.ForeignKey(Recorder, models.PROTECT, related_name="permits")
     subject_digest = models.CharField(max_length=80)
+    # At least so many people approved just this digest: the database counts them.
+    approvals_needed = models.PositiveSmallIntegerField()
     facts = models.TextField()
     envelope = models.TextField()
     operator = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")

@@ -16,6 +16,8 @@ class ForkPoint(AppendOnly):
     seq = models.PositiveIntegerField()
     digest = models.CharField(max_length=80)
     edit_class = models.CharField(max_length=24)
+    # What whoever forked said that the change touches; it only raises the change class.
+    kinds = models.JSONField()
     forker = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     at = models.DateTimeField()
 

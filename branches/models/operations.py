@@ -2,6 +2,7 @@
 
 from typing import ClassVar, Final
 
+from django.conf import settings
 from django.db import models
 
 from branches.append_only import AppendOnly
@@ -69,6 +70,17 @@ class NoticeKind(models.TextChoices):
     """What somebody ought to hear of."""
 
     UNACCOUNTED = "unaccounted", "Arrived, and in no receipt"
+    REQUESTED = "requested", "Approval asked for"
+    PARTIAL = "partial", "Approved in part"
+    GRANTED = "granted", "Approved"
+    REJECTED = "rejected", "Rejected"
+    EXPIRING = "expiring", "Approval expires soon"
+    EXPIRED = "expired", "Approval request expired"
+    SUPERSEDED = "superseded", "Approval superseded by a change"
+    REVOKED = "revoked", "Authority revoked"
+    CONSUMED = "consumed", "Permit redeemed"
+    OUTCOME_DUE = "outcome_due", "Outcome is due"
+    FALSE_SUCCESS = "false_success", "Claimed, and not at its destination"
 
 
 class Notice(AppendOnly):
@@ -89,6 +101,56 @@ class Notice(AppendOnly):
             models.UniqueConstraint(fields=["run", "kind", "subject", "digest"], name="notice_once"),
         ]
         indexes: ClassVar = [models.Index(fields=["workspace", "-id"])]
+
+
+class Webhook(models.Model):
+    """Where a workspace's notices are posted, signed; the secret is derived, and shown once."""
+
+    uid = models.CharField(max_length=40, unique=True)
+    workspace = models.ForeignKey(Workspace, models.PROTECT, related_name="webhooks")
+    # The name of a target in the operator's file: a page cannot send the server anywhere else.
+    target = models.CharField(max_length=96)
+    kinds = models.JSONField()
+    made_at = models.DateTimeField()
+    ended_at = models.DateTimeField(null=True)
+
+
+class DeliveryState(models.TextChoices):
+    """Where the delivery of a notice stands."""
+
+    DUE = "due", "Due"
+    DELIVERED = "delivered", "Delivered"
+    GIVEN_UP = "given_up", "Given up"
+
+
+class NoticeDelivery(models.Model):
+    """One notice on its way to one place: tried again until it arrived or was given up."""
+
+    uid = models.CharField(max_length=40, unique=True)
+    notice = models.ForeignKey(Notice, models.PROTECT, related_name="deliveries")
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+", null=True)
+    webhook = models.ForeignKey(Webhook, models.PROTECT, related_name="deliveries", null=True)
+    state = models.CharField(max_length=12, choices=DeliveryState, default=DeliveryState.DUE)
+    tries = models.PositiveSmallIntegerField(default=0)
+    problem = models.CharField(max_length=64, blank=True)
+    due_at = models.DateTimeField(null=True)
+    delivered_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["notice", "person", "webhook"], name="delivery_once"),
+        ]
+        indexes: ClassVar = [models.Index(fields=["state", "due_at"])]
+
+
+class WorkspaceNote(models.Model):
+    """What people wrote for each other beside a conclusion: content, so its digest alone is in the record."""
+
+    run = models.ForeignKey(Run, models.PROTECT, related_name="notes")
+    digest = models.CharField(max_length=112)
+    text = models.TextField()
+    person = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
+    at = models.DateTimeField()
 
 
 class EdgeCount(models.Model):

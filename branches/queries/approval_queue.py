@@ -8,8 +8,11 @@ from typing import Final
 
 from django.db.models import Max, QuerySet
 
-from branches.models import ApprovalRequest, Decision, Role, RoleGrant, Run, Workspace
-from branches.queries.authority import grant_ends
+from branches.models import ApprovalRequest, Decision, Role, Run, Workspace
+from branches.queries.authority import grant_ends, request_ends
+from branches.queries.policies import policy_of
+from branches.queries.standings import roster_of
+from branches.rules.policy import Policy
 
 PAGE: Final = 500
 """As many requests are told at once: an answer stays under the 64 kB that a probe reads."""
@@ -51,8 +54,9 @@ class _Known:
 
     newest: dict[int, int]
     """Branch -> its newest request: what a redemption used up and a revocation took back."""
-    approvers: frozenset[int]
-    """Who could approve at the moment."""
+    approvers: frozenset[str]
+    """Who could give a word at the moment: approvers and destinations' owners."""
+    policy: Policy
 
 
 def approval_queue(
@@ -80,8 +84,8 @@ def approval_queue(
 
 
 def _read(rows: "QuerySet[ApprovalRequest]") -> list[ApprovalRequest]:
-    near = rows.select_related("end", "branch__redemption", "branch__revocation")
-    return list(near.prefetch_related("decisions").order_by("pk")[: PAGE + 1])
+    near = rows.select_related("end", "delivery", "grant", "branch__redemption", "branch__revocation")
+    return list(near.prefetch_related("decisions__approver").order_by("pk")[: PAGE + 1])
 
 
 def _family(workspace: Workspace, beside: str | None) -> int | None:
@@ -92,12 +96,13 @@ def _family(workspace: Workspace, beside: str | None) -> int | None:
 def _known(workspace: Workspace, requests: list[ApprovalRequest], as_of: datetime) -> _Known:
     of_branches = ApprovalRequest.objects.filter(branch_id__in={each.branch_id for each in requests})
     newest = dict(of_branches.values("branch_id").annotate(last=Max("pk")).values_list("branch_id", "last"))
-    voters = {vote.approver_id for each in requests for vote in each.decisions.all()}
-    grants = RoleGrant.objects.filter(
-        workspace=workspace, person_id__in=voters, role=Role.APPROVER, at__lte=as_of
-    )
-    held = dict(grants.order_by("pk").values_list("person_id", "held"))
-    return _Known(newest, frozenset(person for person, is_held in held.items() if is_held))
+    roster = roster_of(workspace, as_of)
+    approvers = {
+        uid
+        for uid, voter in roster.items()
+        if any(each.role in (Role.APPROVER, Role.DESTINATION_OWNER) for each in voter.standings)
+    }
+    return _Known(newest, frozenset(approvers), policy_of(workspace, as_of))
 
 
 def _standing(request: ApprovalRequest, known: _Known, as_of: datetime) -> Standing:
@@ -112,8 +117,8 @@ def _standing(request: ApprovalRequest, known: _Known, as_of: datetime) -> Stand
     if hasattr(request, "end") and request.end.at <= as_of:
         return Standing(request.end.word)
     approvals = [vote for vote in votes if vote.word == Standing.APPROVED]
-    if not approvals:
-        return Standing.EXPIRED if as_of > request.expires_at else Standing.PENDING
+    if not hasattr(request, "grant") or request.grant.at > as_of:
+        return Standing.EXPIRED if as_of > request_ends(request) else Standing.PENDING
     if is_newest and hasattr(branch, "redemption") and branch.redemption.at <= as_of:
         return Standing.CONSUMED
     return _granted(request, approvals, known, as_of)
@@ -123,6 +128,6 @@ def _granted(
     request: ApprovalRequest, approvals: Sequence[Decision], known: _Known, as_of: datetime
 ) -> Standing:
     """An approval is worth something for its time, and while its giver may still give it."""
-    is_over = as_of > grant_ends(request, approvals)
-    may_give = all(vote.approver_id in known.approvers for vote in approvals)
+    is_over = as_of > grant_ends(request, known.policy)
+    may_give = all(vote.approver.uid in known.approvers for vote in approvals)
     return Standing.APPROVED if may_give and not is_over else Standing.EXPIRED

@@ -1,11 +1,11 @@
 """The three audits of a run as its page shows them: a board of handoffs, a matrix of edges, a row a loop."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from branches.models import AuditState, Run
+from branches.models import AuditState, Person, Run
 from branches.queries.audits import (
     MOST_SHOWN,
     NEEDS_ATTENTION,
@@ -15,12 +15,13 @@ from branches.queries.audits import (
     audits_now,
     operations_in,
 )
+from branches.queries.chains import Link
 from branches.queries.clock import parse
 from branches.queries.coordination import Beside, beside, checkpoint_before
 from branches.queries.handoff_times import LimitRow, limit_rows
 from branches.queries.lookups import owners_of
 from branches.queries.recoveries import Recovered, Recoveries, Recovery
-from branches.queries.run_stop import stop_state_badge
+from branches.queries.run_stop import approval_of, stop_state_badge
 from branches.queries.topology_view import TOPOLOGY_BADGES, Cell, TopologyView, topology_view
 from branches.queries.words import Badge, Shape
 from branches.rules.verdicts import HandoffState, StopState
@@ -66,12 +67,26 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Awaited:
+    """Whom an approval waits for and until when; None is what nobody has said."""
+
+    owner: str | None
+    """A person's name, or the name that the workflow declares or that is on record as a keyed digest."""
+    deadline: datetime | None
+    is_overdue: bool
+    routed: Link | None
+    """The receipt of whoever said so afterwards, where the loop itself did not say everything."""
+
+
+@dataclass(frozen=True, slots=True)
 class StopRow:
     """One loop's end."""
 
     audit: StopAudit
     badge: Badge
     conditions: tuple[str, ...]
+    awaited: Awaited | None
+    """None where it waits for no approval."""
 
     @property
     def is_unrouted(self) -> bool:
@@ -169,7 +184,7 @@ def audit_page(run: Run, now: datetime) -> AuditPage:
         topology=topology,
         beside=beside(run, audits),
         avoidable=tuple(_avoidable(run, topology)),
-        stops=tuple(_stops(audits)),
+        stops=tuple(_stops(run, audits, now)),
         owners=owners_of(run),
         at=now,
     )
@@ -216,14 +231,45 @@ def _card(audit: HandoffAudit, noted: AuditState | None, recoveries: Recoveries,
     )
 
 
-def _stops(audits: Audits) -> Iterable[StopRow]:
-    for audit in audits.stops:
+def _stops(run: Run, audits: Audits, now: datetime) -> Iterable[StopRow]:
+    approvals = [approval_of(audit.stopped, audit.routed) or {} for audit in audits.stops]
+    names = _names(run, {each["owner"] for each in approvals if each.get("owner")})
+    for audit, approval in zip(audits.stops, approvals, strict=True):
         conditions = audit.stopped.body["policy"]["conditions"]
         words = tuple(
             " ".join(str(part).replace("_", " ") for part in (each["type"], *_rest(each)))
             for each in conditions
         )
-        yield StopRow(audit, stop_state_badge(str(audit.verdict.state)), words)
+        yield StopRow(
+            audit,
+            stop_state_badge(str(audit.verdict.state)),
+            words,
+            _awaited(audit, approval, names, now) if audit.verdict.state in _WAITING else None,
+        )
+
+
+_WAITING: Final = frozenset({StopState.WAITING, StopState.WAITING_UNROUTED})
+
+
+def _names(run: Run, uids: Collection[str]) -> dict[str, str]:
+    """Return what people are called; a receipt may hold any id, and those of other workspaces stay one."""
+    if not uids:
+        return {}
+    here = Person.objects.filter(uid__in=uids, role_grants__workspace_id=run.workspace_id)
+    return dict(here.values_list("uid", "username"))
+
+
+def _awaited(
+    audit: StopAudit, approval: Mapping[str, Any], names: Mapping[str, str], now: datetime
+) -> Awaited:
+    owner, text = approval.get("owner"), approval.get("deadline")
+    deadline = None if text is None else parse(text)
+    return Awaited(
+        owner=None if owner is None else names.get(owner, owner),
+        deadline=deadline,
+        is_overdue=deadline is not None and deadline <= now,
+        routed=audit.routed,
+    )
 
 
 def _rest(condition: Mapping[str, Any]) -> list[Any]:

@@ -33,10 +33,11 @@ _SAID: Final = ("receiver", "expected_artifact", "dependency", "deadline", "reas
 
 @dataclass(frozen=True, slots=True)
 class StopAudit:
-    """One loop's end: its receipt and what the rules say of it."""
+    """One loop's end: its receipt, what the rules say of it, and who said whom its approval waits for."""
 
     stopped: Link
     verdict: StopVerdict
+    routed: Link | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +124,10 @@ def _stops(run: Run) -> Iterator[StopAudit]:
     checked = latest(run.pk, "outcome_checked")
     routed = newest_by_subject(links([run.pk], ("approval_routed",)))
     for stopped in links([run.pk], ("stopped",)):
-        verdict = stop_verdict(stopped, checked, routed.get(stopped.event_id))
+        route = routed.get(stopped.event_id)
+        verdict = stop_verdict(stopped, checked, route)
         if verdict is not None:
-            yield StopAudit(stopped, verdict)
+            yield StopAudit(stopped, verdict, route)
 
 
 def handoffs_now(

@@ -1,109 +1,77 @@
-"""Authority over a branch: the change class from its facts, the newest request, and what it is worth now."""
+"""Authority over a branch: what its policy asks for, the newest request, and what it is worth now."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
-from branches.evidence import canonical
 from branches.models import (
     ApprovalRequest,
+    BranchWork,
     ConfigurationPin,
     Decision,
-    Edit,
     Person,
     Revocation,
     Role,
-    RoleGrant,
     Run,
     Workspace,
 )
-from branches.queries.chains import links
-from branches.queries.declarations import Declaration
-from branches.queries.ledger import EffectLine
+from branches.queries.standings import roles_of, roster_of
 from branches.rules.branch_facts import Decision as Word
-from branches.rules.branch_facts import EffectStatus
+from branches.rules.change_class import ChangeClass
+from branches.rules.policy import ClassPolicy, Policy, Stage
+from branches.rules.quorum import QuorumVerdict, Voter, judge_quorum, may_fill
 
-# What the built-in policy asks for: approvals by change class, and whose own work bars them.
-POLICY: Final[dict[str, Any]] = {
-    "version": "built-in-2",
-    "self_approval": False,
-    "approvals": {"C1": 0, "C2": 1, "C3": 1, "C4": 1},
-    "barred": [
-        "requested",
-        "forked",
-        "edited",
-        "reconciled",
-        "acknowledged_drift",
-        "attested",
-        "changed_configuration",
-    ],
-}
-POLICY_DIGEST: Final = canonical.digest(canonical.POLICY, POLICY)
+# A request that reached nobody ends this much later than one that was delivered at once.
+UNDELIVERED: Final = timedelta(days=7)
 
 
-def approvals_needed(change: "ChangeClass") -> int:
-    """Return how many other people have to approve a branch of a class."""
-    return int(POLICY["approvals"][change])
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked for a branch now: its policy's words for its class, and everybody who may speak."""
 
-
-class ChangeClass(StrEnum):
-    """What a branch may do, worst last; derived from facts and never chosen."""
-
-    C1 = "C1"
-    C2 = "C2"
-    C3 = "C3"
-    C4 = "C4"
+    policy: Policy
+    roster: Mapping[str, Voter]
+    change: ChangeClass
+    destinations: tuple[str, ...]
+    at: datetime
 
     @property
-    def meaning(self) -> str:
-        return _MEANINGS[self]
+    def of_class(self) -> ClassPolicy:
+        return self.policy.of(self.change, self.at)
 
     @property
-    def request_lives(self) -> timedelta:
-        return _REQUEST_LIVES[self]
+    def is_required(self) -> bool:
+        """Whether somebody's word is needed at all; a closed class waits for a word that nobody can give."""
+        return bool(self.of_class.rules) or self.of_class.is_closed
 
     @property
-    def grant_lives(self) -> timedelta:
-        return _GRANT_LIVES[self]
+    def allows_self_approval(self) -> bool:
+        return self.policy.allows_self_approval(self.change, self.at, len(self.roster))
 
-
-_MEANINGS: Final = {
-    ChangeClass.C1: "confined: it can write nowhere but a declared local fixture",
-    ChangeClass.C2: "a change of prompt, plan, model or tool; only read-only tools reach outside",
-    ChangeClass.C3: "external: it may write where an undo exists",
-    ChangeClass.C4: "irreversible: a decision on an irreversible effect, or a tool that cannot be undone",
-}
-_REQUEST_LIVES: Final = {
-    ChangeClass.C1: timedelta(hours=72),
-    ChangeClass.C2: timedelta(hours=72),
-    ChangeClass.C3: timedelta(hours=24),
-    ChangeClass.C4: timedelta(hours=8),
-}
-_GRANT_LIVES: Final = {
-    ChangeClass.C1: timedelta(minutes=30),
-    ChangeClass.C2: timedelta(hours=8),
-    ChangeClass.C3: timedelta(hours=4),
-    ChangeClass.C4: timedelta(hours=1),
-}
+    @property
+    def people(self) -> int:
+        """At least so many different people have to approve."""
+        return max((rule.people for rule in self.of_class.rules), default=0)
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorityView:
-    """The newest request of a branch with its votes, and the one word the rules hear."""
+    """The newest request of a branch with its votes, rule by rule, and the one word the rules hear."""
 
     request: ApprovalRequest | None
     decisions: tuple[Decision, ...]
     ended: str | None
     word: Word
+    stage: str
+    """none, requested, partial, granted, consumed, or how it ended."""
+    quorum: QuorumVerdict
+    expires_at: datetime | None
 
-
-def roles_of(person: Person, workspace: Workspace) -> frozenset[str]:
-    """Return the roles a person holds now: the newest grant of each role counts."""
-    rows = RoleGrant.objects.filter(person=person, workspace=workspace).order_by("id")
-    held = dict(rows.values_list("role", "held"))
-    return frozenset(role for role, is_held in held.items() if is_held)
+    @property
+    def is_open(self) -> bool:
+        """Whether the request still waits for somebody's decision."""
+        return self.request is not None and self.stage in (Stage.REQUESTED, Stage.PARTIAL)
 
 
 def is_engineer(person: Person, workspace: Workspace) -> bool:
@@ -111,99 +79,138 @@ def is_engineer(person: Person, workspace: Workspace) -> bool:
     return Role.ENGINEER in roles_of(person, workspace)
 
 
-def change_class(declaration: Declaration | None, lines: list[EffectLine]) -> ChangeClass:
-    """Return the worst class that the facts of a branch give; without a declaration nothing is ruled out.
-
-    An edit is opaque to the server, so its class is that of what the branch can do.
-    """
-    if declaration is None:
-        return ChangeClass.C4
-    decided = any(line.decision is not None for line in lines)
-    outside = [
-        tool.effect_class
-        for tool in declaration.tools.values()
-        if tool.effect_class != "read"
-        and (tool.destination is None or not declaration.destinations[tool.destination].fixture)
-    ]
-    if decided or "irreversible" in outside or "unknown" in outside:
-        return ChangeClass.C4
-    touched = any(line.status in (EffectStatus.RECONCILED, EffectStatus.REVERTED) for line in lines)
-    if outside or touched:
-        return ChangeClass.C3
-    has_reader = any(tool.destination is not None for tool in declaration.tools.values())
-    # Whoever says at a fork what will count as done does not also let it go by themselves.
-    return ChangeClass.C2 if has_reader or declaration.has_own_outcome else ChangeClass.C1
-
-
-def authority_view(branch: Run, now: datetime) -> AuthorityView:
+def authority_view(branch: Run, asked: Asked) -> AuthorityView:
     """Return the newest request of a branch and what it is worth; a timeout never approves."""
     request = (
         ApprovalRequest.objects.filter(branch=branch)
-        .select_related("requester", "end")
+        .select_related("requester", "end", "delivery", "grant", "branch__redemption")
         .prefetch_related("decisions__approver")
         .order_by("-id")
         .first()
     )
     revoked = Revocation.objects.filter(branch=branch).exists()
+    barred = _barred_uids(branch)
     if request is None:
-        return AuthorityView(None, (), None, Word.REVOKED if revoked else Word.NONE)
+        quorum = _quorum(asked, asked.change, (), barred)
+        return AuthorityView(
+            None,
+            (),
+            None,
+            Word.REVOKED if revoked else Word.NONE,
+            "revoked" if revoked else "none",
+            quorum,
+            None,
+        )
     decisions = tuple(request.decisions.all())
     ended = request.end.word if hasattr(request, "end") else None
-    word = Word.REVOKED if revoked else _word(request, decisions, ended, now)
-    return AuthorityView(request, decisions, ended, word)
+    approvals = [vote for vote in decisions if vote.word == "approved"]
+    quorum = _quorum(asked, ChangeClass(request.change_class), approvals, barred)
+    word = Word.REVOKED if revoked else _word(request, decisions, ended, asked, quorum)
+    ends = grant_ends(request, asked.policy) if hasattr(request, "grant") else request_ends(request)
+    return AuthorityView(request, decisions, ended, word, _stage(request, word, ended, quorum), quorum, ends)
+
+
+def _quorum(
+    asked: Asked, change: ChangeClass, approvals: Sequence[Decision], barred: frozenset[str]
+) -> QuorumVerdict:
+    """Judge the votes by the standings of now; whose own work it is cannot be hoped for."""
+    given = {vote.approver.uid for vote in approvals}
+    voters = [asked.roster[uid] for uid in sorted(given) if uid in asked.roster]
+    may = asked.allows_self_approval
+    others = [
+        voter
+        for uid, voter in sorted(asked.roster.items())
+        if uid not in given and (may or uid not in barred)
+    ]
+    return judge_quorum(asked.policy.of(change, asked.at).rules, change, asked.destinations, voters, others)
 
 
 def _word(
-    request: ApprovalRequest, decisions: tuple[Decision, ...], ended: str | None, now: datetime
+    request: ApprovalRequest,
+    decisions: tuple[Decision, ...],
+    ended: str | None,
+    asked: Asked,
+    quorum: QuorumVerdict,
 ) -> Word:
     if any(vote.word == "rejected" for vote in decisions):
         return Word.REJECTED
     if ended is not None:
         return Word.NONE if ended == "withdrawn" else Word(ended)
+    if request.policy != asked.policy.digest:
+        return Word.SUPERSEDED  # another policy took effect: what was given was given under the old one
     approvals = [vote for vote in decisions if vote.word == "approved"]
-    if not all(Role.APPROVER in roles_of(vote.approver, request.branch.workspace) for vote in approvals):
-        return (
-            Word.EXPIRED
-        )  # it was given by somebody who may give it no longer: it has to be asked for again
-    if not approvals:
-        return Word.EXPIRED if now > request.expires_at else Word.NONE
-    return Word.EXPIRED if now > grant_ends(request, approvals) else Word.APPROVED
+    change = ChangeClass(request.change_class)
+    if not all(may_decide(asked, vote.approver.uid, change, vote.by_requester) for vote in approvals):
+        return Word.EXPIRED  # by somebody who may give it no longer: it has to be asked for again
+    if not hasattr(request, "grant") or not quorum.granted:
+        return Word.EXPIRED if asked.at > request_ends(request) else Word.NONE
+    return Word.EXPIRED if asked.at > grant_ends(request, asked.policy) else Word.APPROVED
 
 
-def grant_ends(request: ApprovalRequest, approvals: Sequence[Decision]) -> datetime:
-    """Return until when a request's approvals, one or more, are worth something."""
-    last = max(approvals, key=lambda vote: vote.pk)
-    return last.at + ChangeClass(request.change_class).grant_lives
+def may_decide(asked: Asked, person: str, change: ChangeClass, by_requester: bool = False) -> bool:
+    """Return whether somebody holds now what a rule of the class asks for."""
+    voter = asked.roster.get(person)
+    if voter is None or (by_requester and not asked.allows_self_approval):
+        return False
+    return any(
+        may_fill(voter.standings, rule.role, change, destination)
+        for rule in asked.policy.of(change, asked.at).rules
+        for destination in (asked.destinations if rule.role == Role.DESTINATION_OWNER else ("",))
+    )
+
+
+def _stage(request: ApprovalRequest, word: Word, ended: str | None, quorum: QuorumVerdict) -> str:
+    if word is Word.NONE:
+        if ended is not None:
+            return ended
+        return Stage.PARTIAL if any(each.given for each in quorum.outcomes) else Stage.REQUESTED
+    if word is Word.APPROVED:
+        return "consumed" if hasattr(request.branch, "redemption") else Stage.GRANTED
+    return str(word)
+
+
+def request_ends(request: ApprovalRequest) -> datetime:
+    """Return when an undecided request is over: its clock runs from its delivery."""
+    if hasattr(request, "delivery"):
+        return request.delivery.at + timedelta(seconds=request.lives_s)
+    return request.expires_at
+
+
+def grant_ends(request: ApprovalRequest, policy: Policy) -> datetime:
+    """Return until when a granted request is worth something."""
+    return request.grant.at + policy.classes[ChangeClass(request.change_class)].grant_lives
 
 
 def barred_people(branch: Run, request: ApprovalRequest | None) -> dict[int, str]:
-    """Return person id -> why they may not decide: nobody approves their own work."""
-    barred = {branch.fork_point.forker_id: "forked"}
-    for requester_id in ApprovalRequest.objects.filter(branch=branch).values_list("requester_id", flat=True):
-        barred.setdefault(requester_id, "requested")
+    """Return person's row -> why they may not decide: nobody approves their own work."""
+    rows = BranchWork.objects.filter(branch=branch).order_by("id")
+    barred: dict[int, str] = {}
+    for person_id, work in rows.values_list("person_id", "work"):
+        barred.setdefault(person_id, work)
     if request is not None:
         barred.setdefault(request.requester_id, "requested")
-    for editor_id in Edit.objects.filter(branch=branch).values_list("editor_id", flat=True):
-        barred.setdefault(editor_id, "edited")
-    uids = {
-        item.actor["id"]: reason
-        for item in links([branch.pk], _WORK_ON_BRANCH)
-        if item.actor["type"] == "person"
-        for reason in [_WORK_ON_BRANCH[item.kind]]
-    }
-    for pk, uid in Person.objects.filter(uid__in=uids).values_list("pk", "uid"):
-        barred.setdefault(pk, uids[uid])
     return barred
 
 
-_WORK_ON_BRANCH: Final = {
-    "effect_reconciled": "reconciled",
-    "drift_acknowledged": "acknowledged_drift",
-    "ledger_attested": "attested",
-    "configuration_changed": "changed_configuration",
-}
+def _barred_uids(branch: Run) -> frozenset[str]:
+    return frozenset(BranchWork.objects.filter(branch=branch).values_list("person__uid", flat=True))
 
 
 def newest_pin(branch: Run) -> ConfigurationPin | None:
     """Return the pin that counts: the newest."""
     return ConfigurationPin.objects.filter(branch=branch).order_by("-id").first()
+
+
+__all__ = [
+    "Asked",
+    "AuthorityView",
+    "authority_view",
+    "barred_people",
+    "grant_ends",
+    "is_engineer",
+    "may_decide",
+    "newest_pin",
+    "request_ends",
+    "roles_of",
+    "roster_of",
+]

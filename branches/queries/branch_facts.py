@@ -1,28 +1,23 @@
 """The facts of a branch, assembled from rows, and the verdict of the rules on them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from branches.models import ConfigurationPin, Edit, ForkPoint, JobKind, Redemption, Run
 from branches.queries.arrivals import Audits, audits_of, listing_destinations
-from branches.queries.authority import (
-    AuthorityView,
-    ChangeClass,
-    approvals_needed,
-    authority_view,
-    change_class,
-    is_engineer,
-    newest_pin,
-)
+from branches.queries.authority import Asked, AuthorityView, authority_view, is_engineer, newest_pin
 from branches.queries.chains import Link, links
+from branches.queries.change_class import class_of_branch, destinations_to_own
 from branches.queries.clock import now as present
 from branches.queries.configuration import pin_gaps
 from branches.queries.declarations import Declaration, declaration_of
 from branches.queries.family import Family, family_of
 from branches.queries.ledger import EffectLine, effect_lines, ledger_state
 from branches.queries.outcome import OutcomeView, outcome_view
+from branches.queries.policies import policy_of
+from branches.queries.standings import roster_of
 from branches.queries.state_evidence import KeyEvidence, checkpoint_link, key_evidence
 from branches.rules.branch_facts import (
     Authority,
@@ -35,6 +30,7 @@ from branches.rules.branch_facts import (
 )
 from branches.rules.branch_facts import Decision as Word
 from branches.rules.branch_facts import ForkPoint as ForkFacts
+from branches.rules.change_class import ChangeClass, ClassVerdict
 from branches.rules.gates import judge_branch
 from branches.rules.verdicts import BranchVerdict
 
@@ -51,7 +47,8 @@ class BranchView:
     keys: tuple[KeyEvidence, ...]
     effects: tuple[EffectLine, ...]
     authority: AuthorityView
-    change_class: ChangeClass
+    asked: Asked
+    class_verdict: ClassVerdict
     pin: ConfigurationPin | None
     edits: tuple[Edit, ...]
     audits: Audits
@@ -61,6 +58,10 @@ class BranchView:
     facts: BranchFacts
     verdict: BranchVerdict
     at: datetime
+
+    @property
+    def change_class(self) -> ChangeClass:
+        return self.class_verdict.change_class
 
 
 def late_effects(view: BranchView) -> frozenset[str]:
@@ -116,12 +117,13 @@ def branch_view(branch: Run, *, now: datetime | None = None, family: Family | No
     keys = tuple(key_evidence(family, branch, declaration, now)) if declaration else ()
     audits = family.once("audits", lambda: audits_of(family.root))
     lines = tuple(effect_lines(family, branch, declaration, audits, now))
-    authority = authority_view(branch, now)
+    worst = class_of_branch(family, branch, declaration, lines)
+    asked = _asked(family, branch, declaration, lines, worst.change_class, now)
+    authority = authority_view(branch, asked)
     pin = newest_pin(branch)
     edits = tuple(Edit.objects.filter(branch=branch).order_by("id"))
     outcome = outcome_view(branch)
     checkpoint = checkpoint_link(family, branch)
-    worst = change_class(declaration, list(lines))
     facts = BranchFacts(
         branch_id=branch.uid,
         parent_id=family.runs[fork.parent_id].uid,
@@ -133,7 +135,7 @@ def branch_view(branch: Run, *, now: datetime | None = None, family: Family | No
         effects=tuple(_effect(line) for line in lines),
         authority=Authority(
             operator_authorised=is_engineer(fork.forker, branch.workspace),
-            required=approvals_needed(worst) > 0,
+            required=asked.is_required,
             decision=authority.word,
         ),
         configuration_pinned=pin is not None and not pin_gaps(pin, declaration),
@@ -152,7 +154,8 @@ def branch_view(branch: Run, *, now: datetime | None = None, family: Family | No
         keys=keys,
         effects=lines,
         authority=authority,
-        change_class=worst,
+        asked=asked,
+        class_verdict=worst,
         pin=pin,
         edits=edits,
         audits=audits,
@@ -161,6 +164,24 @@ def branch_view(branch: Run, *, now: datetime | None = None, family: Family | No
         outcome=outcome,
         facts=facts,
         verdict=judge_branch(facts),
+        at=now,
+    )
+
+
+def _asked(
+    family: Family,
+    branch: Run,
+    declaration: Declaration | None,
+    lines: Sequence[EffectLine],
+    change: ChangeClass,
+    now: datetime,
+) -> Asked:
+    workspace = branch.workspace
+    return Asked(
+        policy=family.once("policy", lambda: policy_of(workspace, now)),
+        roster=family.once("roster", lambda: roster_of(workspace, now)),
+        change=change,
+        destinations=destinations_to_own(declaration, lines),
         at=now,
     )
 

@@ -13,7 +13,6 @@ from branches.evidence.kinds.product import (
 )
 from branches.models import Edit, Job, JobState, Recorder, ResumePermit, Run
 from branches.queries.arrivals import listing_destinations
-from branches.queries.authority import ChangeClass
 from branches.queries.branch_facts import BranchView, branch_view
 from branches.queries.chains import Link, head, links, newest_by_subject
 from branches.queries.configuration import Part, configuration_delta
@@ -28,6 +27,7 @@ from branches.queries.secrets import workspace_key
 from branches.queries.subject import subject_digest, subject_of
 from branches.queries.targets import target_owners
 from branches.queries.words import Badge, outcome_badge, permission_badge
+from branches.rules.change_class import ChangeClass
 from branches.rules.verdicts import BranchStatus
 
 _OPEN_JOBS: Final = (JobState.QUEUED, JobState.RUNNING)

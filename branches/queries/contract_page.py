@@ -1,8 +1,9 @@
 """Published contracts as pages show them, and a draft made of the edges that a run was seen to take."""
 
 import json
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
@@ -10,14 +11,17 @@ from typing import Any, Final
 
 from branches.evidence.ids import is_id
 from branches.evidence.keys import is_hmac
+from branches.evidence.kinds.forms import NAME_PATTERN
 from branches.models import ApiToken, Contract, Person, Run, Workflow, Workspace
 from branches.queries.chains import latest
-from branches.queries.declarations import Quorum, quorums_of, rules_of
+from branches.queries.contract_form import MOST_AGENTS
+from branches.queries.declarations import Quorum, quorums_of, read_workflow, rules_of
 from branches.queries.edges import edges_of
 from branches.queries.lookups import NotHere
 from branches.queries.topology_view import Matrix, matrix_of
 
 MOST_LISTED: Final = 200
+_NAME: Final = re.compile(NAME_PATTERN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,15 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
+class Undeclared:
+    """Agents of a contract that the newest version of its workflow does not declare."""
+
+    agents: tuple[str, ...]
+    workflow: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
 class ContractPage:
     """One contract with everything it says."""
 
@@ -63,16 +76,33 @@ class ContractPage:
     """How many root runs are judged by it."""
     is_beside_own: bool
     """Whether the workflow declares a contract of this version itself, which then counts instead."""
+    undeclared: Undeclared | None
     text: str
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Edges that a draft leaves out: their names are on record as keyed digests, which no contract holds."""
+
+    by_agent: int
+    """To or from an agent that no declaration names."""
+    by_kind: int
+    """Between declared agents, of a kind that no declaration names."""
+    interactions: int
+    """How often they were seen, all together."""
+
+    @property
+    def edges(self) -> int:
+        return self.by_agent + self.by_kind
+
+
+@dataclass(frozen=True, slots=True)
 class Drafted:
-    """A draft made of observed edges, and how many were left out: a covered name cannot be in a contract."""
+    """A draft made of observed edges, and what was left out of it."""
 
     workflow: str
     contract: dict[str, Any]
-    left_out: int
+    left_out: LeftOut
 
 
 def contract_groups(workspace: Workspace) -> tuple[ContractGroup, ...]:
@@ -112,8 +142,25 @@ def contract_page(workspace: Workspace, uid: str) -> ContractPage:
         quorums=quorums_of(declared),
         frozen=row.runs.count(),
         is_beside_own=_is_declared(row),
+        undeclared=undeclared_agents(workspace, row.workflow, declared),
         text=contract_text(declared),
     )
+
+
+def undeclared_agents(workspace: Workspace, workflow: str, contract: Mapping[str, Any]) -> Undeclared | None:
+    """Return the agents that a workflow's newest version does not declare; None where there are none.
+
+    A run's receipts hold such a name as its keyed digest, so no edge of the contract to or from it is ever
+    seen. What is no list of names has none: whoever publishes it hears of that by field and rule.
+    """
+    newest = Workflow.objects.filter(workspace=workspace, name=workflow).order_by("-id").first()
+    agents = contract.get("agents")
+    if newest is None or not isinstance(agents, list):
+        return None
+    known = read_workflow(newest).agents
+    names = dict.fromkeys(name for name in agents if isinstance(name, str) and _NAME.fullmatch(name))
+    found = tuple(name for name in names if name not in known)[:MOST_AGENTS]
+    return Undeclared(found, newest.name, newest.version) if found else None
 
 
 def _is_declared(row: Contract) -> bool:
@@ -138,6 +185,7 @@ def drafted(run: Run) -> Drafted:
     for edge in edges_of(run):
         seen[edge.source, edge.target, edge.kind] += edge.count
     edges = [edge for edge in sorted(seen) if not any(map(is_hmac, edge))]
+    covered = {edge: count for edge, count in seen.items() if any(map(is_hmac, edge))}
     started = latest(run.family_id, "run_started")
     phase = None if started is None else started.body["phase"]
     contract = {
@@ -153,7 +201,9 @@ def drafted(run: Run) -> Drafted:
             ]
         },
     }
-    return Drafted("" if run.workflow is None else run.workflow.name, contract, len(seen) - len(edges))
+    by_agent = sum(1 for source, target, _ in covered if is_hmac(source) or is_hmac(target))
+    left_out = LeftOut(by_agent, len(covered) - by_agent, sum(covered.values()))
+    return Drafted("" if run.workflow is None else run.workflow.name, contract, left_out)
 
 
 def _line(row: Contract, names: dict[str, str]) -> ContractLine:

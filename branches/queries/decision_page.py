@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from branches.models import ApprovalRequest, Person
-from branches.queries.authority import barred_people
+from branches.queries.authority import barred_people, request_ends
 from branches.queries.branch_facts import BranchView
 from branches.queries.branch_page import BranchPage, page_now
 from branches.queries.subject import Difference, differences, subject_digest, subject_of
@@ -48,4 +48,4 @@ def _closed(request: ApprovalRequest, view: BranchView) -> str | None:
     votes = list(request.decisions.select_related("approver"))
     if votes:
         return votes[-1].word
-    return "expired" if view.at > request.expires_at else None
+    return "expired" if view.at > request_ends(request) else None

@@ -4,12 +4,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from branches.models import Receipt, Run
-from branches.queries.authority import ChangeClass, approvals_needed, change_class
 from branches.queries.chains import Link, link
+from branches.queries.change_class import class_of_fork
+from branches.queries.clock import now
 from branches.queries.declarations import Declaration, ExpectedOutcome, declaration_of
 from branches.queries.evidence_rows import probe_sentences, shows_content
 from branches.queries.family import family_of
 from branches.queries.ledger import effects_after_checkpoint
+from branches.queries.policies import policy_of
+from branches.rules.change_class import ChangeClass, ClassVerdict
 
 SHOWN: Final = 40
 
@@ -60,6 +63,7 @@ class ForkPage:
     coverage: tuple[Coverage, ...]
     repeats: tuple[Repeat, ...]
     change_class: ChangeClass
+    class_verdict: ClassVerdict
     required: bool
     declared: ExpectedOutcome | None
     """The outcome a branch expects where the fork declares no other."""
@@ -74,15 +78,17 @@ def fork_page(run: Run, checkpoint: str | None) -> ForkPage:
         chosen = _choice(run, checkpoint, declaration)
     if chosen is None:
         chosen = next((item for item in choices if item.suggested), choices[0] if choices else None)
-    worst = change_class(declaration, [])
+    worst = class_of_fork(family_of(run), run, declaration)
+    asked = policy_of(run.workspace).of(worst.change_class, now())
     return ForkPage(
         run=run,
         chosen=chosen,
         choices=tuple(choices),
         coverage=_coverage(chosen, declaration),
         repeats=_repeats(run, chosen),
-        change_class=worst,
-        required=approvals_needed(worst) > 0,
+        change_class=worst.change_class,
+        class_verdict=worst,
+        required=bool(asked.rules) or asked.is_closed,
         declared=declaration.outcome if declaration else None,
     )
 

@@ -5,7 +5,6 @@ from typing import Any
 from branches.evidence.governance import build_statement, sign_governance
 from branches.evidence.signing import envelope_bytes
 from branches.models import ResumePermit, Run
-from branches.queries.authority import POLICY_DIGEST
 from branches.queries.branch_facts import BranchView, branch_view
 from branches.queries.chains import head, latest, links
 from branches.queries.clock import stamp
@@ -22,7 +21,7 @@ def governance_receipt(branch: Run) -> bytes:
         verdict=view.verdict.as_json(),
         facts=view.facts.as_json(),
         evidence=_evidence(view),
-        policy=POLICY_DIGEST,
+        policy=view.asked.policy.digest,
         lineage={
             "parent": view.facts.parent_id,
             "checkpoint": view.fork.checkpoint,

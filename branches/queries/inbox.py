@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from branches.models import ApprovalRequest, Notice, Person, Workspace
-from branches.queries.authority import barred_people
+from branches.queries.authority import barred_people, request_ends
 from branches.queries.clock import now
 
 
@@ -27,12 +27,11 @@ def _open(workspace: Workspace) -> list[ApprovalRequest]:
     rows = ApprovalRequest.objects.filter(
         branch__workspace=workspace,
         end__isnull=True,
-        decisions__isnull=True,
         branch__redemption__isnull=True,
-    )
-    return list(
-        rows.select_related("branch__fork_point__forker", "branch__root", "requester").order_by("id")[:200]
-    )
+        branch__revocation__isnull=True,
+    ).exclude(decisions__word="rejected")
+    near = rows.select_related("branch__fork_point__forker", "branch__root", "requester", "delivery")
+    return list(near.order_by("id")[:200])
 
 
 def inbox(person: Person, workspace: Workspace) -> list[InboxRow]:
@@ -67,6 +66,6 @@ def _row(request: ApprovalRequest, person: Person) -> InboxRow:
         undecided=sum(1 for effect in subject["effects"].values() if effect["decision"] is not None),
         edits=len(subject["edits"]),
         changed_configuration=configuration["original"] != configuration["pinned"],
-        expires_at=request.expires_at,
-        expired=request.expires_at < now(),
+        expires_at=request_ends(request),
+        expired=request_ends(request) < now(),
     )

@@ -23,6 +23,7 @@ from branches.models import (
 )
 from branches.queries.clock import now
 from branches.queries.declarations import declaration_of
+from branches.queries.standings import roster_of
 
 # What pages and routes may call these rows; they never import the models themselves.
 type ApiTokenRow = ApiToken
@@ -42,9 +43,16 @@ class NotHere(LookupError):
 
 def workspace_of(person: Person) -> Workspace | None:
     """Return the workspace a person holds a role in now (the first, where several)."""
+    return next(iter(workspaces_of(person)), None)
+
+
+def workspaces_of(person: Person) -> list[Workspace]:
+    """Return the workspaces in which a person holds a role now, the longest joined first."""
     grants = RoleGrant.objects.filter(person=person).select_related("workspace").order_by("id")
-    standing = {(grant.workspace_id, grant.role): grant for grant in grants}
-    return next((grant.workspace for grant in standing.values() if grant.held), None)
+    at = now()
+    standing = {(grant.workspace_id, grant.role, grant.scope): grant for grant in grants}
+    held = [each for each in standing.values() if each.held and (each.until is None or at < each.until)]
+    return list({grant.workspace_id: grant.workspace for grant in held}.values())
 
 
 def _look_at(uid: str) -> None:
@@ -189,9 +197,6 @@ def redemption_of(branch: Run) -> Redemption | None:
 def owners_of(run: Run) -> tuple[str, ...]:
     """Return who can be named as an owner on a run: the declared names, then the workspace's people."""
     declaration = declaration_of(run)
-    grants = RoleGrant.objects.filter(workspace=run.workspace, person__is_active=True).order_by("id")
-    newest = {
-        (name, role): held for name, role, held in grants.values_list("person__username", "role", "held")
-    }
-    people = sorted({name for (name, _), held in newest.items() if held})
+    present = Person.objects.filter(uid__in=roster_of(run.workspace), is_active=True)
+    people = sorted(present.values_list("username", flat=True))
     return tuple(dict.fromkeys((*(declaration.owners if declaration else ()), *people)))

@@ -8,7 +8,7 @@ from typing import Final
 
 from branches.models import ApprovalRequest, Receipt, Redemption, Run, Workspace
 from branches.queries.chains import Link, links
-from branches.queries.run_stop import run_outcome_badge, stop_badge
+from branches.queries.run_stop import is_imported, run_outcome_badge, stop_badge, unstopped_badge
 from branches.queries.words import Badge
 
 PAGE: Final = 50
@@ -30,6 +30,9 @@ class RunRow:
     effects: int
     concluded: bool
     at: datetime
+    source: str
+    """What it is by its runtime, where it was imported or no workflow names it; else empty."""
+    is_imported: bool
 
     @property
     def needs_work(self) -> bool:
@@ -37,6 +40,27 @@ class RunRow:
         return not self.concluded and (
             self.outcome.hue in {"false", "uncertain"} or self.stop.hue == "failed"
         )
+
+
+# A runtime's name, and what an import of it was made of.
+_SOURCES: Final = {
+    "langgraph": ("LangGraph", "thread"),
+    "otlp": ("OpenTelemetry", "trace"),
+    "mcp": ("MCP", "tool list"),
+    "autogen": ("AutoGen", "team"),
+    "agdebugger": ("AGDebugger", "session"),
+    "openai-agents": ("OpenAI Agents SDK", "run"),
+    "ai-sdk": ("AI SDK", "loop"),
+}
+
+
+def source_words(started: Link | None, *, imported: bool) -> str:
+    """Return what a run is by the runtime that its start names: what was imported of it, or a run of it."""
+    known = None if started is None else _SOURCES.get(started.body["runtime"]["name"])
+    if known is None:
+        return "Import from an unknown runtime" if imported else "Run of an unknown runtime"
+    runtime, part = known
+    return f"{runtime} {part if imported else 'run'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +74,7 @@ class RunList:
 
 def run_list(workspace: Workspace, *, chosen: str, before: str | None, find: str) -> RunList:
     """Return the rows of one filter; the number of queries is the same for any number of runs."""
-    roots = Run.objects.filter(workspace=workspace, root__isnull=True).select_related("workflow")
+    roots = Run.objects.filter(workspace=workspace, root__isnull=True).select_related("workflow", "recorder")
     if find:
         roots = roots.filter(uid__startswith=find) | roots.filter(workflow__name__startswith=find)
     looked_at = list(roots.order_by("-id")[:LOOKED_AT])
@@ -77,19 +101,53 @@ def _matches(name: str, row: RunRow) -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """What the receipts of the listed runs say, read at once."""
+
+    newest: dict[tuple[int, str], Link]
+    routed: dict[tuple[int, str | None], Link]
+    started: dict[int, Link]
+
+    @classmethod
+    def of(cls, roots: list[Run]) -> "_Said":
+        newest: dict[tuple[int, str], Link] = {}
+        routed: dict[tuple[int, str | None], Link] = {}
+        kinds = ("stopped", "outcome_checked", "concluded", "approval_routed")
+        for item in links([run.pk for run in roots], kinds):
+            newest[item.run_id, item.kind] = item
+            if item.kind == "approval_routed":
+                routed[item.run_id, item.subject] = item
+        # A start holds a whole configuration: it is read only where a row needs what it says.
+        asked = [run.pk for run in roots if run.workflow is None or (run.pk, "stopped") not in newest]
+        asked += [run.pk for run in roots if is_imported(run, None)]
+        return cls(newest, routed, {item.run_id: item for item in links(asked, ("run_started",))})
+
+    def stop(self, run: Run) -> Badge:
+        stopped = self.newest.get((run.pk, "stopped"))
+        if stopped is None:
+            return unstopped_badge(run, self.started.get(run.pk))
+        routed = self.routed.get((run.pk, stopped.event_id))
+        return stop_badge(stopped, self.newest.get((run.pk, "outcome_checked")), routed)
+
+    def outcome(self, run: Run) -> Badge:
+        return run_outcome_badge(
+            self.newest.get((run.pk, "stopped")), self.newest.get((run.pk, "outcome_checked"))
+        )
+
+    def is_imported(self, run: Run) -> bool:
+        return is_imported(run, self.started.get(run.pk))
+
+    def source(self, run: Run) -> str:
+        imported = self.is_imported(run)
+        if run.workflow is not None and not imported:
+            return ""
+        return source_words(self.started.get(run.pk), imported=imported)
+
+
 def _rows(roots: list[Run]) -> list[RunRow]:
     ids = [run.pk for run in roots]
-    newest: dict[tuple[int, str], Link] = {}
-    routed: dict[tuple[int, str | None], Link] = {}
-    for item in links(ids, ("stopped", "outcome_checked", "concluded", "approval_routed")):
-        newest[item.run_id, item.kind] = item
-        if item.kind == "approval_routed":
-            routed[item.run_id, item.subject] = item
-
-    def route_of(run: Run) -> Link | None:
-        stopped = newest.get((run.pk, "stopped"))
-        return None if stopped is None else routed.get((run.pk, stopped.event_id))
-
+    said = _Said.of(roots)
     branches = Counter(Run.objects.filter(root_id__in=ids).values_list("root_id", flat=True))
     requests = _per_root(
         ApprovalRequest.objects.filter(
@@ -107,20 +165,16 @@ def _rows(roots: list[Run]) -> list[RunRow]:
     return [
         RunRow(
             run=run,
-            stop=stop_badge(
-                newest.get((run.pk, "stopped")),
-                newest.get((run.pk, "outcome_checked")),
-                route_of(run),
-            ),
-            outcome=run_outcome_badge(
-                newest.get((run.pk, "stopped")), newest.get((run.pk, "outcome_checked"))
-            ),
+            stop=said.stop(run),
+            outcome=said.outcome(run),
             branches=branches[run.pk],
             open_requests=requests[run.pk],
             resumed=resumed[run.pk],
             effects=effects[run.pk],
-            concluded=(run.pk, "concluded") in newest,
+            concluded=(run.pk, "concluded") in said.newest,
             at=run.made_at,
+            source=said.source(run),
+            is_imported=said.is_imported(run),
         )
         for run in roots
     ]

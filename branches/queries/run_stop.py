@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from branches.models import Run
 from branches.queries.chains import Link
 from branches.queries.words import (
     CLAIMED,
@@ -27,6 +28,9 @@ _STOP_BADGES = {
 }
 CONFIRMED = Badge("verified", "verified", "Confirmed there", Shape.FILL)
 RUNNING = Badge("working", "working", "Running", Shape.OUTLINE)
+# What was imported is not seen to run: that no stop came with it says nothing of what it does now.
+NO_END = Badge("none", "none", "No end recorded", Shape.DASH)
+TOOL_LIST = Badge("none", "none", "Not a run: a tool list", Shape.DASH)
 
 
 def stop_verdict(stopped: Link, checked: Link | None, routed: Link | None = None) -> StopVerdict | None:
@@ -78,6 +82,22 @@ def stop_badge(stopped: Link | None, checked: Link | None, routed: Link | None =
         return RUNNING
     verdict = stop_verdict(stopped, checked, routed)
     return _STOP_BADGES[str(verdict.state)] if verdict else _STOP_BADGES["uncertain"]
+
+
+def unstopped_badge(run: Run, started: Link | None) -> Badge:
+    """Return the stop slot of a root run without a stop receipt: only what is recorded live is running."""
+    if not is_imported(run, started):
+        return RUNNING
+    is_list = started is not None and started.body["runtime"]["name"] == "mcp"
+    return TOOL_LIST if is_list else NO_END
+
+
+def is_imported(run: Run, started: Link | None) -> bool:
+    """Return whether a run was read from what its runtime wrote, and not recorded while it ran."""
+    by_importer = run.recorder is not None and run.recorder.runtime == "import"
+    return by_importer or (
+        started is not None and started.body["recording"] in {"imported", "imported_whole"}
+    )
 
 
 def run_outcome_badge(stopped: Link | None, checked: Link | None) -> Badge:

@@ -6,7 +6,6 @@ from typing import Any
 
 from branches.evidence import canonical
 from branches.models import Person
-from branches.queries.authority import POLICY_DIGEST
 from branches.queries.branch_facts import BranchView
 from branches.queries.chains import Link, links, newest_by_subject
 
@@ -68,7 +67,8 @@ def subject_of(view: BranchView, requester: Person) -> dict[str, Any]:
         "workflow": declaration.digest if declaration else None,
         "runtime": view.branch.recorder.uid if view.branch.recorder else None,
         "class": str(view.change_class),
-        "policy": POLICY_DIGEST,
+        "kinds": sorted(view.fork.kinds),
+        "policy": view.asked.policy.digest,
         "requester": requester.uid,
     }
 

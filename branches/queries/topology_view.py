@@ -27,8 +27,20 @@ class Cell:
     kinds: tuple[str, ...]
 
     @property
-    def words(self) -> str:
-        return CELL_WORDS[self.state]
+    def mark(self) -> "CellMark":
+        return CELL_MARKS[self.state]
+
+
+@dataclass(frozen=True, slots=True)
+class CellMark:
+    """How a cell's state is told from others: a border of its own, an icon and words; hue only helps."""
+
+    state: str
+    icon: str
+    """Empty where the number alone stands in the cell."""
+    words: str
+    is_counted: bool = True
+    """Whether something was seen, so that a number stands in the cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +79,23 @@ class TopologyView:
     found: tuple[Finding, ...]
     missing: tuple[str, ...]
     problem: str | None
+    legend: tuple[CellMark, ...]
 
 
-CELL_WORDS: Final = {
-    "ok": "allowed, seen",
-    "seen": "seen",
-    "unseen": "allowed, not seen",
-    "missing": "expected, missing",
-    "forbidden": "forbidden, seen",
-    "unknown": "unknown agent",
-    "ambig": "seen more often than allowed",
+CELL_MARKS: Final = {
+    mark.state: mark
+    for mark in (
+        CellMark("ok", "pass", "allowed, seen"),
+        CellMark("seen", "", "seen, judged by nothing"),
+        CellMark("unseen", "none", "allowed, not seen", is_counted=False),
+        CellMark("missing", "waiting", "expected, missing", is_counted=False),
+        CellMark("forbidden", "blocked", "forbidden, seen"),
+        CellMark("unknown", "unrouted", "unknown agent"),
+        CellMark("ambig", "uncertain", "seen more often than allowed"),
+    )
 }
+CONTRACT_LEGEND: Final = (CellMark("unseen", "none", "allowed", is_counted=False),)
+"""What a contract alone can say: nothing was observed there."""
 TOPOLOGY_BADGES: Final = {
     TopologyState.STALE_CONTRACT: Badge("stale", "stale", "Stale contract", Shape.DASH),
     TopologyState.UNKNOWN_AGENT: Badge("unrouted", "blocked", "Unknown agent", Shape.OUTLINE),
@@ -113,7 +131,13 @@ def topology_view(run: Run, audits: Audits) -> TopologyView:
         found=tuple(_findings(matrix.cells, missing)),
         missing=missing,
         problem=audits.problem,
+        legend=_legend(contract),
     )
+
+
+def _legend(contract: Mapping[str, Any] | None) -> tuple[CellMark, ...]:
+    """Return what a cell can be: without a contract there is nothing but what was seen."""
+    return tuple(mark for mark in CELL_MARKS.values() if (mark.state == "seen") is (contract is None))
 
 
 def matrix_of(

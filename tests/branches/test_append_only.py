@@ -19,10 +19,14 @@ from branches.models import (
     EdgeCount,
     Job,
     Lease,
+    NoticeDelivery,
     Person,
     Presence,
     Receipt,
     SealedEdit,
+    TokenUse,
+    Webhook,
+    WorkspaceNote,
 )
 from tests.builders import World, failed_run, message
 
@@ -42,7 +46,10 @@ def refused(sql: str, parameters: list[object] | None = None) -> bool:
 
 
 def test_every_table_of_the_record_is_guarded(db: None) -> None:
-    mutable = {AuditState, AuditWatch, EdgeCount, Job, Lease, Person, Presence, SealedEdit}
+    mutable = {
+        *(AuditState, AuditWatch, EdgeCount, Job, Lease, NoticeDelivery, Person, Presence, SealedEdit),
+        *(TokenUse, Webhook, WorkspaceNote),
+    }
     record = {model._meta.db_table for model in apps.get_app_config("branches").get_models()}
     assert set(TABLES) == record - {model._meta.db_table for model in mutable}
     assert missing_guards(connection, guarded_tables()) == []

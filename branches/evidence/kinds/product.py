@@ -60,6 +60,7 @@ CONFIGURATION_KEYS: Final = (
     "target",
     "destructive",
 )
+CHANGE_KINDS: Final = ("recipients", "budget", "permissions", "target", "destructive")
 # Why a named person's word stands where a machine's does not.
 DRIFT_REASONS: Final = ("expected_change", "irrelevant_here", "cannot_be_put_back", "diagnosis_only")
 JUDGEMENT_REASONS: Final = ("seen_at_destination", "told_by_owner", "undone_by_hand", "nobody_can_be_asked")
@@ -88,6 +89,7 @@ FORKED: Final = record(
         "edit_class": nullable(EDIT_CLASS),
         "hypothesis": nullable(HMAC),
         "outcome": nullable(HMAC),
+        "kinds": listing(enum(*CHANGE_KINDS), len(CHANGE_KINDS)),
     }
 )
 
