@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from branches.models import Receipt, Run
+from branches.models import ApprovalRequest, Edit, Receipt, Run, SealedEdit
 from branches.queries.chains import Link, link
 from branches.queries.lookups import NotHere
 
@@ -14,9 +14,24 @@ class Wanted:
     recorder: str
     run: str
     kind: str
-    """`message`, `state` (a key's whole value), `values` (its list of values) or `value` (one of them)."""
+    """`message`, `state` (a key's whole value), `values` (its list of values) `value` (one of them), or `edit`."""
     subject: str
     checkpoint: str | None
+    sealed: bytes | None = None
+    """An edit's text, which only the recorder's own key opens: it opens it for whoever may decide."""
+
+
+def edit_request(request: ApprovalRequest, edit_id: int) -> tuple[Edit, Wanted]:
+    """Return an edit of a request's branch, and what to ask for to read its text; raises NotHere."""
+    row = (
+        SealedEdit.objects.filter(edit_id=edit_id, edit__branch=request.branch)
+        .select_related("edit", "recorder")
+        .first()
+    )
+    if row is None:
+        raise NotHere("edit")
+    sealed = bytes(row.ciphertext)
+    return row.edit, Wanted(row.recorder.uid, request.branch.uid, "edit", row.edit.target, None, sealed)
 
 
 def message_request(run: Run, seq: int) -> tuple[Link, Wanted]:
