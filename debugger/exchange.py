@@ -32,6 +32,8 @@ class ContentRequest:
     subject: str
     checkpoint: str | None
     public: str
+    sealed: str | None = None
+    """What only the recorder opens (base64), where it is asked to open something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +183,7 @@ def fetch_content(wanted: Wanted, *, wait_s: float = 10.0) -> tuple[str | None, 
         subject=wanted.subject,
         checkpoint=wanted.checkpoint,
         public=base64.b64encode(key.public).decode(),
+        sealed=None if wanted.sealed is None else base64.b64encode(wanted.sealed).decode(),
     )
     exchange().ask(wanted.recorder, request)
     answer = exchange().collect(request.request, wait_s)

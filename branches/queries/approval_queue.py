@@ -96,7 +96,7 @@ def _family(workspace: Workspace, beside: str | None) -> int | None:
 def _known(workspace: Workspace, requests: list[ApprovalRequest], as_of: datetime) -> _Known:
     of_branches = ApprovalRequest.objects.filter(branch_id__in={each.branch_id for each in requests})
     newest = dict(of_branches.values("branch_id").annotate(last=Max("pk")).values_list("branch_id", "last"))
-    roster = roster_of(workspace, as_of)
+    roster = roster_of(workspace, as_of=as_of)
     approvers = {
         uid
         for uid, voter in roster.items()

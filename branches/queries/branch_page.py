@@ -13,6 +13,7 @@ from branches.evidence.kinds.product import (
 )
 from branches.models import Edit, Job, JobState, Recorder, ResumePermit, Run
 from branches.queries.arrivals import listing_destinations
+from branches.queries.authority_words import AuthorityWords, authority_words
 from branches.queries.branch_facts import BranchView, branch_view
 from branches.queries.chains import Link, head, links, newest_by_subject
 from branches.queries.configuration import Part, configuration_delta
@@ -75,6 +76,7 @@ class BranchPage:
     to_attest: tuple[Attestable, ...]
     audits: tuple[AuditRow, ...]
     change_class: ChangeClass
+    authority: AuthorityWords
     digest: str
     permit: ResumePermit | None
     declined: str | None
@@ -213,6 +215,7 @@ def branch_page(view: BranchView, under_way: _UnderWay) -> BranchPage:
         to_attest=_to_attest(view, under_way.heads),
         audits=tuple(_audits(view, jobs)),
         change_class=view.change_class,
+        authority=authority_words(view),
         digest=bound_to,
         permit=waiting,
         declined=permit.end.rule if permit is not None and hasattr(permit, "end") else None,

@@ -14,7 +14,7 @@ class Wanted:
     recorder: str
     run: str
     kind: str
-    """`message`, `state` (a key's whole value), `values` (its list of values) `value` (one of them), or `edit`."""
+    """`message`, `edit`, `state` (a key's value), `values` (the list of its values) or `value` (one)."""
     subject: str
     checkpoint: str | None
     sealed: bytes | None = None

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from branches.models import Receipt, Run
+from branches.queries.authority_words import class_reasons
 from branches.queries.chains import Link, link
 from branches.queries.change_class import class_of_fork
 from branches.queries.clock import now
@@ -12,7 +13,7 @@ from branches.queries.evidence_rows import probe_sentences, shows_content
 from branches.queries.family import family_of
 from branches.queries.ledger import effects_after_checkpoint
 from branches.queries.policies import policy_of
-from branches.rules.change_class import ChangeClass, ClassVerdict
+from branches.rules.change_class import ChangeClass
 
 SHOWN: Final = 40
 
@@ -63,7 +64,8 @@ class ForkPage:
     coverage: tuple[Coverage, ...]
     repeats: tuple[Repeat, ...]
     change_class: ChangeClass
-    class_verdict: ClassVerdict
+    reasons: tuple[str, ...]
+    """Which facts gave the class."""
     required: bool
     declared: ExpectedOutcome | None
     """The outcome a branch expects where the fork declares no other."""
@@ -87,7 +89,7 @@ def fork_page(run: Run, checkpoint: str | None) -> ForkPage:
         coverage=_coverage(chosen, declaration),
         repeats=_repeats(run, chosen),
         change_class=worst.change_class,
-        class_verdict=worst,
+        reasons=class_reasons(worst),
         required=bool(asked.rules) or asked.is_closed,
         declared=declaration.outcome if declaration else None,
     )

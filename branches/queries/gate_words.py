@@ -10,6 +10,7 @@ from branches.queries.ledger import proposal
 from branches.queries.words import outcome_badge
 from branches.rules.branch_facts import Decision as Word
 from branches.rules.branch_facts import EffectStatus
+from branches.rules.policy import Stage
 from branches.rules.verdicts import BranchStatus, GateName, GateVerdict
 
 
@@ -125,14 +126,21 @@ def _authority_words(view: BranchView, gate: GateVerdict) -> Words:
     word = view.authority.word
     if gate.passed:
         if word is Word.APPROVED:
-            by = view.authority.decisions[-1].approver.get_username()
+            approvals = [vote for vote in view.authority.decisions if vote.word == "approved"]
+            by = " and ".join(vote.approver.get_username() for vote in approvals)
             return "approved", f"By {by}, bound to exactly what was shown.", "", ""
         return "not required", "The branch can write nowhere but a declared local fixture.", "", ""
     if "operator_not_authorised" in gate.reasons:
         return "operator not authorised", "Whoever forked it no longer holds the role.", "blocked", "blocked"
-    if word is Word.NONE and view.authority.request is not None and view.authority.ended is None:
-        sentence = f"Class {view.change_class}, {view.change_class.meaning}. Somebody else has to decide."
-        return "waiting for approval", sentence, "waiting", "waiting"
+    if view.asked.of_class.is_closed:
+        sentence = f"The policy lets nobody resume a branch of class {view.change_class}."
+        return "closed by the policy", sentence, "blocked", "blocked"
+    if view.authority.is_open:
+        left = view.authority.quorum.needed
+        words = "approved in part" if view.authority.stage == Stage.PARTIAL else "waiting for approval"
+        more = f"{left} more decision{'s' if left > 1 else ''} of somebody else" if left else "Somebody else"
+        sentence = f"Class {view.change_class}, {view.change_class.meaning}. {more} needed."
+        return words, sentence, "waiting", "waiting"
     if word is Word.NONE:
         return (
             "nobody was asked",

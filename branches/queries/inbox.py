@@ -3,40 +3,55 @@
 import json
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
-from branches.models import ApprovalRequest, Notice, Person, Workspace
-from branches.queries.authority import barred_people, request_ends
+from branches.models import ApprovalRequest, BranchWork, Decision, Notice, Person, Workspace
+from branches.queries.authority import request_ends
+from branches.queries.authority_words import why_not
+from branches.queries.branch_facts import BranchView, branch_view
 from branches.queries.clock import now
+from branches.queries.next_step import limits_of
+
+MOST: Final = 60
+"""As many open requests are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
 class InboxRow:
-    """One open request as the inbox shows it."""
+    """One open request as the inbox shows it, with whether this person's word is one that it waits for."""
 
     request: ApprovalRequest
+    is_mine: bool
+    why_not: str
     barred: str | None
+    stage: str
+    needed: int
     effects: int
     undecided: int
     edits: int
     changed_configuration: bool
+    limits: int
     expires_at: datetime
-    expired: bool
 
 
 def _open(workspace: Workspace) -> list[ApprovalRequest]:
     rows = ApprovalRequest.objects.filter(
         branch__workspace=workspace,
         end__isnull=True,
+        grant__isnull=True,
         branch__redemption__isnull=True,
         branch__revocation__isnull=True,
     ).exclude(decisions__word="rejected")
-    near = rows.select_related("branch__fork_point__forker", "branch__root", "requester", "delivery")
-    return list(near.order_by("id")[:200])
+    near = rows.select_related(
+        "branch__workspace", "branch__workflow", "branch__root", "requester", "delivery"
+    )
+    return list(near.order_by("id")[:MOST])
 
 
 def inbox(person: Person, workspace: Workspace) -> list[InboxRow]:
-    """Return what waits for somebody's decision, oldest first."""
-    return [_row(request, person) for request in _open(workspace)]
+    """Return the requests that wait for a decision: those this person can give first, the oldest first."""
+    rows = [_row(request, branch_view(request.branch), person) for request in _open(workspace)]
+    return sorted((row for row in rows if row is not None), key=lambda row: not row.is_mine)
 
 
 def notices(workspace: Workspace) -> list[Notice]:
@@ -45,27 +60,40 @@ def notices(workspace: Workspace) -> list[Notice]:
 
 
 def waiting_for(person: Person, workspace: Workspace) -> int:
-    """Return how many open requests this person did not ask for and has not let expire."""
+    """Return how many open requests this person neither worked on nor has decided, and that are not over."""
+    worked = BranchWork.objects.filter(person=person).values("branch_id")
+    voted = Decision.objects.filter(approver=person).values("request_id")
     rows = ApprovalRequest.objects.filter(
         branch__workspace=workspace,
         end__isnull=True,
-        decisions__isnull=True,
+        grant__isnull=True,
         branch__redemption__isnull=True,
-        expires_at__gt=now(),
-    )
-    return rows.exclude(requester=person).exclude(branch__fork_point__forker=person).count()
+        branch__revocation__isnull=True,
+    ).exclude(decisions__word="rejected")
+    rows = rows.exclude(branch_id__in=worked).exclude(pk__in=voted).select_related("delivery")
+    at = now()
+    return sum(1 for row in rows.order_by("id")[:MOST] if request_ends(row) >= at)
 
 
-def _row(request: ApprovalRequest, person: Person) -> InboxRow:
+def _row(request: ApprovalRequest, view: BranchView, person: Person) -> InboxRow | None:
+    """Return a request's row; none where the branch has moved on, or its time is over."""
+    authority = view.authority
+    if not authority.is_open or authority.request is None or authority.request.pk != request.pk:
+        return None
     subject = json.loads(request.subject)
     configuration = subject["configuration"]
+    reason = why_not(view, person)
     return InboxRow(
         request=request,
-        barred=barred_people(request.branch, request).get(person.pk),
+        is_mine=not reason,
+        why_not=reason.partition(":")[0],
+        barred=reason.partition(":")[2] or None,
+        stage=authority.stage,
+        needed=authority.quorum.needed,
         effects=len(subject["effects"]),
         undecided=sum(1 for effect in subject["effects"].values() if effect["decision"] is not None),
         edits=len(subject["edits"]),
         changed_configuration=configuration["original"] != configuration["pinned"],
+        limits=sum(1 for _ in limits_of(view)),
         expires_at=request_ends(request),
-        expired=request_ends(request) < now(),
     )

@@ -9,6 +9,7 @@ from branches.models import (
     Edit,
     Job,
     Person,
+    PolicyChange,
     Presence,
     Recorder,
     Redemption,
@@ -107,6 +108,15 @@ def request_named(workspace: Workspace, uid: str) -> ApprovalRequest:
     if request is None:
         raise NotHere(uid)
     return request
+
+
+def change_named(workspace: Workspace, uid: str) -> PolicyChange:
+    """Return a change of class CP; raises NotHere."""
+    _look_at(uid)
+    change = PolicyChange.objects.filter(uid=uid, workspace=workspace).select_related("workspace").first()
+    if change is None:
+        raise NotHere(uid)
+    return change
 
 
 def job_named(workspace: Workspace, uid: str) -> Job:

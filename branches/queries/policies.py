@@ -4,6 +4,8 @@ import json
 from datetime import datetime
 from functools import lru_cache
 
+from django.db.models import Q
+
 from branches.models import PolicyChange, PolicySort, Workspace
 from branches.queries.clock import now
 from branches.queries.policy_text import default_policy
@@ -18,9 +20,9 @@ def policy_of(workspace: Workspace, at: datetime | None = None) -> Policy:
 
 def policy_row(workspace: Workspace, at: datetime) -> PolicyChange | None:
     """Return the adopted change that is in effect, or None where the default counts."""
-    adopted = PolicyChange.objects.filter(
-        workspace=workspace, sort=PolicySort.POLICY, end__word="adopted", end__effective_at__lte=at
-    )
+    adopted = PolicyChange.objects.filter(workspace=workspace, sort=PolicySort.POLICY, end__word="adopted")
+    # One without delay counts whatever the clock says: a clock that was set back brings no old policy back.
+    adopted = adopted.filter(Q(end__effective_at__lte=at) | Q(delay_s=0))
     return adopted.order_by("-end__effective_at", "-id").first()
 
 

@@ -1,16 +1,19 @@
 """What the pages of policies show: the text in effect, what the linter says of it, what is proposed."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from branches.models import ApprovalRequest, Person, PolicyChange, PolicySort, Workflow, Workspace
 from branches.queries.clock import now
 from branches.queries.declarations import read_workflow
 from branches.queries.policies import policy_of, policy_row
-from branches.queries.policy_text import PolicyProblem, as_text, default_text
-from branches.queries.standings import roster_of
+from branches.queries.policy_text import PolicyProblem, as_text, default_document, default_text
+from branches.queries.rule_words import rule_words
+from branches.queries.standings import roster_of, standings_of
+from branches.queries.subject import Difference, differences
 from branches.rules.change_class import ChangeClass
 from branches.rules.policy import Finding, Policy, Severity, lint_policy
 from branches.rules.quorum import APPROVER, may_fill
@@ -45,36 +48,105 @@ def change_terms(workspace: Workspace, author: Person | None) -> ChangeTerms:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassRow:
+    """What one change class asks for, in words."""
+
+    change: ChangeClass
+    meaning: str
+    rules: tuple[str, ...]
+    is_closed: bool
+    request_lives: timedelta
+    grant_lives: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRow:
+    """One change of class CP: what it is about, how far it is, and whether this person may decide it."""
+
+    row: PolicyChange
+    title: str
+    given: int
+    difference: tuple[Difference, ...]
+    is_own: bool
+    has_voted: bool
+    may_decide: bool
+
+
+@dataclass(frozen=True, slots=True)
 class PolicyPage:
     """The policy in effect with its text, what the linter says, what comes next, and what is proposed."""
 
     policy: Policy
     text: str
     is_default: bool
+    classes: tuple[ClassRow, ...]
     findings: tuple[Finding, ...]
     coming: PolicyChange | None
-    open_changes: tuple[PolicyChange, ...]
-    ended: tuple[PolicyChange, ...]
-    at: datetime
+    open_changes: tuple[ChangeRow, ...]
+    ended: tuple[ChangeRow, ...]
+    terms: ChangeTerms
+
+    @property
+    def delay(self) -> timedelta:
+        return timedelta(seconds=self.terms.delay_s)
 
 
-def policy_page(workspace: Workspace) -> PolicyPage:
-    """Return the page."""
+def policy_page(workspace: Workspace, person: Person) -> PolicyPage:
+    """Return the page as this person sees it."""
     at = now()
     row, policy = policy_row(workspace, at), policy_of(workspace, at)
     changes = PolicyChange.objects.filter(workspace=workspace).select_related("author", "end")
     changes = changes.prefetch_related("votes__person").order_by("-id")
     later = changes.filter(sort=PolicySort.POLICY, end__word="adopted", end__effective_at__gt=at)
+    document = json.loads(row.document) if row is not None else default_document()
+    may = may_fill(standings_of(person, workspace, at), APPROVER, ChangeClass.CP, "")
     return PolicyPage(
         policy=policy,
-        text=default_text() if row is None else as_text(json.loads(row.document)),
+        text=default_text() if row is None else as_text(document),
         is_default=row is None,
+        classes=tuple(_class_row(change, policy, at) for change in policy.classes),
         findings=lint_policy(policy, roster_of(workspace, at), destinations_here(workspace)),
         coming=later.first(),
-        open_changes=tuple(changes.filter(end__isnull=True)[:50]),
-        ended=tuple(changes.filter(end__isnull=False)[:20]),
-        at=at,
+        open_changes=tuple(
+            _change_row(each, person, document, may=may) for each in changes.filter(end__isnull=True)[:50]
+        ),
+        ended=tuple(
+            _change_row(each, person, document, may=False) for each in changes.filter(end__isnull=False)[:20]
+        ),
+        terms=change_terms(workspace, person),
     )
+
+
+def _class_row(change: ChangeClass, policy: Policy, at: datetime) -> ClassRow:
+    asked = policy.of(change, at)
+    return ClassRow(
+        change,
+        change.meaning,
+        tuple(rule_words(rule) for rule in asked.rules),
+        asked.is_closed,
+        asked.request_lives,
+        asked.grant_lives,
+    )
+
+
+def _change_row(row: PolicyChange, person: Person, current: Mapping[str, Any], *, may: bool) -> ChangeRow:
+    asked = json.loads(row.document)
+    votes = list(row.votes.all())
+    has_voted = any(vote.person_id == person.pk for vote in votes)
+    is_own = row.author_id == person.pk
+    if row.sort == PolicySort.POLICY:
+        title, changed = f"policy {row.version}", differences(dict(current), asked)
+    else:
+        title, changed = _role_title(asked), ()
+    given = sum(1 for vote in votes if vote.word == "approved")
+    return ChangeRow(row, title, given, changed, is_own, has_voted, may and not is_own and not has_voted)
+
+
+def _role_title(asked: Mapping[str, Any]) -> str:
+    who = Person.objects.filter(uid=asked["person"]).values_list("username", flat=True).first() or "somebody"
+    scope = f" of {asked['scope']}" if asked["scope"] else ""
+    until = f" until {asked['until'][:10]}" if asked["until"] else ""
+    return f"{who} as {str(asked['role']).replace('_', ' ')}{scope}{until}"
 
 
 def destinations_here(workspace: Workspace) -> tuple[str, ...]:

@@ -80,6 +80,13 @@ def default_policy() -> Policy:
     return read_policy_text(default_text()).policy()
 
 
+def default_document() -> Mapping[str, Any]:
+    """Return the default policy as it is kept."""
+    found = read_policy_text(default_text()).document
+    assert found is not None  # noqa: S101 - a test reads it
+    return found
+
+
 def default_text() -> str:
     """Return the default policy as it is written."""
     return files("branches.policies").joinpath("default.yaml").read_text()

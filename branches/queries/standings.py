@@ -14,10 +14,12 @@ def roles_of(person: Person, workspace: Workspace) -> frozenset[str]:
 
 
 def standings_of(person: Person, workspace: Workspace, at: datetime | None = None) -> frozenset[Standing]:
-    """Return the roles with their scopes that a person holds at a moment; a standing ends by itself."""
-    at = at or now()
-    rows = RoleGrant.objects.filter(person=person, workspace=workspace, at__lte=at).order_by("id")
-    return _held(rows.values_list("role", "scope", "held", "until"), at)
+    """Return the roles with their scopes that a person holds; a standing ends by itself.
+
+    The newest row counts whatever the clock says: one that was set back takes nobody's role away.
+    """
+    rows = RoleGrant.objects.filter(person=person, workspace=workspace).order_by("id")
+    return _held(rows.values_list("role", "scope", "held", "until"), at or now())
 
 
 def _held(rows: Iterable[tuple[str, str, bool, datetime | None]], at: datetime) -> frozenset[Standing]:
@@ -25,20 +27,29 @@ def _held(rows: Iterable[tuple[str, str, bool, datetime | None]], at: datetime) 
     return frozenset(Standing(role, scope) for (role, scope), is_held in newest.items() if is_held)
 
 
-def roster_of(workspace: Workspace, at: datetime | None = None) -> Mapping[str, Voter]:
-    """Return everybody who holds a role in a workspace at a moment, by the id that receipts name."""
-    at = at or now()
-    grants = RoleGrant.objects.filter(workspace=workspace, at__lte=at, person__is_active=True).order_by("id")
+def roster_of(
+    workspace: Workspace, at: datetime | None = None, *, as_of: datetime | None = None
+) -> Mapping[str, Voter]:
+    """Return everybody who holds a role in a workspace, by the id that receipts name.
+
+    `as_of` looks back: at what was given up to a moment, and was not over then.
+    """
+    grants = RoleGrant.objects.filter(workspace=workspace, person__is_active=True).order_by("id")
+    if as_of is not None:
+        grants = grants.filter(at__lte=as_of)
+    at = as_of or at or now()
     rows: dict[str, list[tuple[str, str, bool, datetime | None]]] = {}
     for uid, role, scope, held, until in grants.values_list("person__uid", "role", "scope", "held", "until"):
         rows.setdefault(uid, []).append((role, scope, held, until))
-    groups = _groups(workspace, at)
+    groups = _groups(workspace, as_of)
     standings = {uid: _held(of_person, at) for uid, of_person in rows.items()}
     return {uid: Voter(uid, roles, groups.get(uid, frozenset())) for uid, roles in standings.items() if roles}
 
 
-def _groups(workspace: Workspace, at: datetime) -> dict[str, frozenset[str]]:
-    rows = GroupMember.objects.filter(group__workspace=workspace, at__lte=at).order_by("id")
+def _groups(workspace: Workspace, as_of: datetime | None) -> dict[str, frozenset[str]]:
+    rows = GroupMember.objects.filter(group__workspace=workspace).order_by("id")
+    if as_of is not None:
+        rows = rows.filter(at__lte=as_of)
     newest = {(uid, name): held for uid, name, held in rows.values_list("person__uid", "group__uid", "held")}
     found: dict[str, set[str]] = {}
     for (uid, group), is_held in newest.items():

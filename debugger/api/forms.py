@@ -107,6 +107,7 @@ class ContentRequestOut(Schema):
     subject: str
     checkpoint: str | None
     public: str
+    sealed: str | None
 
 
 class WorkOut(Schema):

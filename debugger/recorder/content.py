@@ -26,6 +26,15 @@ def answer(recorder: "Recorder", graph: Any, request: Mapping[str, Any]) -> str:
     return say(recorder, request, _find(recorder, graph, request))
 
 
+def show_edit(recorder: "Recorder", request: Mapping[str, Any]) -> str:
+    """Open an edit that was sealed to this recorder, and show its text to the page that asked."""
+    try:
+        found = json.loads(recorder.identity.box.open(b64decode(request["sealed"] or "")))["text"]
+    except (BoxError, ValueError, KeyError, TypeError):
+        return say(recorder, request, None)
+    return say(recorder, request, found if isinstance(found, str) else None)
+
+
 def say(recorder: "Recorder", request: Mapping[str, Any], found: str | None) -> str:
     """Answer a request with what was found, sealed to the page that asked; returns as `answer` does."""
     if found is None:

@@ -102,6 +102,8 @@ class Serving:
 
     def _show(self, request: Mapping[str, Any]) -> str:
         try:
+            if request["kind"] == "edit":
+                return content.show_edit(self._recorder, request)
             return self._show_content(request)
         except Exception:  # noqa: BLE001 - a foreign store's fault must not end the poll
             return "failed"

@@ -1,7 +1,8 @@
 """The few tags that pages share: icons, ages, short digests, and the badge of one track."""
 
 import re
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import Final
 
 from django import template
@@ -10,6 +11,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from branches.queries.authority_words import KIND_WORDS
 from branches.queries.words import Badge, Shape
 
 register = template.Library()
@@ -84,6 +86,28 @@ def short_name(text: str) -> str:
 def spaced(word: object) -> str:
     """Return a code word as words."""
     return str(word).replace("_", " ")
+
+
+@register.filter
+def member(found: Mapping[str, object], key: str) -> object:
+    """Return what a mapping holds under a key, or None."""
+    return found.get(key)
+
+
+@register.filter
+def lasting(span: timedelta) -> str:
+    """Return a span of time as a policy writes it: whole days, hours or minutes."""
+    seconds = int(span.total_seconds())
+    for size, one in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds // size} {one}{'' if seconds == size else 's'}"
+    return f"{seconds} seconds"
+
+
+@register.filter
+def kind_words(kind: str) -> str:
+    """Return what whoever forks may say that a change touches, as a sentence part."""
+    return KIND_WORDS[kind].capitalize()
 
 
 @register.filter

@@ -3,14 +3,18 @@
 from django.contrib import messages
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from branches.commands.decide import APPROVE_REASONS, REJECT_REASONS, decide, revoke_authority
+from branches.commands.disclose_edit import disclose_edit
 from branches.commands.refusal import Refused
+from branches.queries.content import edit_request
 from branches.queries.decision_page import decision_page
 from branches.queries.inbox import inbox as inbox_rows
 from branches.queries.inbox import notices
 from branches.queries.lookups import RequestRow, branch_named, request_named
+from debugger.exchange import fetch_content
 from debugger.web.access import PageRequest, member, refuse
 from debugger.web.refusals import refusal_words
 
@@ -61,6 +65,20 @@ def _decide(request: PageRequest, asked: RequestRow) -> HttpResponse:
         return _page(request, asked, status=status, refused=refusal_words(refused))
     messages.success(request, f"You {word} the branch as it was shown.")
     return redirect("decision", uid=asked.uid)
+
+
+@member
+@never_cache
+@require_POST
+def disclose(request: PageRequest, uid: str, edit: int) -> HttpResponse:
+    """Show the text of an edit live, to whoever looks at the request; that it was shown is recorded."""
+    asked = request_named(request.workspace, uid)
+    row, wanted = edit_request(asked, edit)
+    text, problem = fetch_content(wanted)
+    if text is not None:
+        disclose_edit(person=request.user, request=asked, edit=row)
+    context = {"asked": asked, "edit": row, "text": text, "problem": problem, "section": "approvals"}
+    return render(request, "edit_shown.html", context)
 
 
 @member

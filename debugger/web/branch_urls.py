@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from debugger.web import approvals, branches, content, demo, edits, forks, imports, jobs
+from debugger.web import approvals, branches, content, demo, edits, forks, imports, jobs, policies
 
 urlpatterns = [
     path("import/", imports.imports, name="imports"),
@@ -27,6 +27,9 @@ urlpatterns = [
     path("branches/<str:uid>/revoke/", approvals.revoke, name="revoke"),
     path("approvals/", approvals.inbox, name="inbox"),
     path("approvals/<str:uid>/", approvals.decision, name="decision"),
+    path("approvals/<str:uid>/edits/<int:edit>/", approvals.disclose, name="disclose"),
+    path("policies/", policies.policies, name="policies"),
+    path("policies/<str:uid>/", policies.change, name="policy_change"),
     path("jobs/<str:uid>/", jobs.job, name="job"),
     path("jobs/<str:uid>/cancel/", jobs.cancel, name="cancel_job"),
     path("demo/sign-in/<str:name>/", demo.sign_in, name="demo_sign_in"),

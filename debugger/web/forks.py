@@ -7,7 +7,7 @@ from django.views.decorators.http import require_http_methods
 
 from branches.commands.fork_branch import EDIT_CLASSES, fork_branch
 from branches.commands.refusal import Refused
-from branches.evidence.kinds.product import REASON_CODES
+from branches.evidence.kinds.product import CHANGE_KINDS, REASON_CODES
 from branches.queries.declarations import ExpectedOutcome
 from branches.queries.fork_page import fork_page
 from branches.queries.lookups import RunRow, is_online, run_named
@@ -35,6 +35,7 @@ def _page(request: PageRequest, run: RunRow, form: QueryDict, *, status: int) ->
         "section": "runs",
         "reasons": REASON_CODES,
         "edit_classes": EDIT_CLASSES,
+        "kinds": CHANGE_KINDS,
         "verifiers": names("verifiers"),
         "expectations": expectations(),
         "own": {
@@ -42,6 +43,7 @@ def _page(request: PageRequest, run: RunRow, form: QueryDict, *, status: int) ->
             "edit_class": form.get("edit_class", ""),
             "hypothesis": form.get("hypothesis", ""),
             "expected": form.get("expected", ""),
+            "kinds": form.getlist("kinds"),
             "verifier": form.get("verifier", page.declared.verifier if page.declared else ""),
         },
         "online": is_online(run.recorder),
@@ -60,6 +62,7 @@ def _fork(request: PageRequest, run: RunRow) -> HttpResponse:
             edit_class=form.get("edit_class", ""),
             hypothesis=form.get("hypothesis", ""),
             outcome=_expected(form),
+            kinds=form.getlist("kinds"),
         )
     except Refused as refused:
         refuse(request, refused)

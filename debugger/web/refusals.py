@@ -62,6 +62,7 @@ WORDS: Final = {
     "checkpoint_inconsistent": "Refused: that checkpoint was cut while agents ran; choose one between steps.",
     "no_recorder": "Refused: no recorder speaks for this run, so nothing could resume it.",
     "message_not_before_fork": "Refused: only a message before the fork point can be edited.",
+    "edits_unsupported": "Refused: messages and values of this runtime can be read, not edited.",
     "state_key_not_editable": "Refused: the values of that state key cannot be edited.",
     "value_unknown": "Refused: no value was chosen.",
     "json": "Refused: {field} has to be JSON.",
@@ -97,5 +98,9 @@ WORDS: Final = {
     "permit_ended": "Refused: the permit has ended.",
     "subject_changed": "Refused: the branch is no longer what was approved.",
     "unknown": "Refused: there is no such {field} on this branch.",
+    "class_closed": "Refused: the policy lets nobody resume a branch of class {detail}.",
+    "nobody_has_to_approve": "Refused: the policy asks for nobody’s word here.",
+    "not_yours": "Refused: somebody else proposed that.",
+    "last_admin": "Refused: somebody has to stay policy admin.",
     "wrong_recorder": "Refused: the permit is for another recorder.",
 }

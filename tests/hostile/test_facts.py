@@ -21,6 +21,7 @@ from branches.evidence import ids
 from branches.models import Lease, Person, Receipt, RequestEnd, Role, Run
 from branches.ports import Answer, DestinationAnswer, Question, Target
 from branches.queries import clock
+from branches.queries.authority import request_ends
 from branches.queries.branch_facts import branch_view
 from branches.queries.ledger import EffectLine
 from branches.queries.receipts import verify_run
@@ -362,12 +363,12 @@ def test_an_expired_request_and_an_expired_grant_approve_nothing(
     request = request_approval(person=world.ada, branch=branch)
     asked = {"person": world.grace, "request": request, "word": "approved", "reason": "reviewed_delta"}
     with monkeypatch.context() as clocks:
-        clocks.setattr(clock.timezone, "now", lambda: request.expires_at + timedelta(microseconds=1))
+        clocks.setattr(clock.timezone, "now", lambda: request_ends(request) + timedelta(microseconds=1))
         with pytest.raises(Refused):
             decide(**asked, digest=request.subject_digest)
         assert branch_view(branch).authority.word == "expired"
     vote = decide(**asked, digest=request.subject_digest)
-    lives = branch_view(branch).change_class.grant_lives
+    lives = branch_view(branch).asked.of_class.grant_lives
     assert branch_view(branch, now=vote.at + lives).authority.word == "approved"
     assert branch_view(branch, now=vote.at + lives + timedelta(microseconds=1)).authority.word == "expired"
 
