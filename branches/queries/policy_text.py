@@ -48,6 +48,9 @@ def read_policy_text(text: str) -> PolicyText:
     if len(text.encode()) > MAX_BYTES:
         return _broken(1, "", f"max_bytes:{MAX_BYTES}")
     try:
+        for event in yaml.parse(text, Loader=yaml.SafeLoader):
+            if isinstance(event, yaml.AliasEvent):
+                return _broken(event.start_mark.line + 1, "", "no_aliases")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -58,7 +61,7 @@ def read_policy_text(text: str) -> PolicyText:
         return _broken(1, "", "required")
     lines: dict[tuple[str | int, ...], int] = {}
     try:
-        document = _plain(node, (), lines, set())
+        document = _plain(node, (), lines)
     except _NotPlain as error:
         return _broken(error.line, _dotted(error.path), error.rule)
     problems = tuple(_problems(document, lines)) or tuple(_dates(document, lines))
@@ -113,15 +116,10 @@ class _NotPlain(Exception):
         self.line, self.path, self.rule = node.start_mark.line + 1, path, rule
 
 
-def _plain(
-    node: yaml.Node, path: tuple[str | int, ...], lines: dict[tuple[str | int, ...], int], seen: set[int]
-) -> Any:
+def _plain(node: yaml.Node, path: tuple[str | int, ...], lines: dict[tuple[str | int, ...], int]) -> Any:
     """Return a node as JSON would have it, and note the line of every path."""
     if len(path) > 12:
         raise _NotPlain(node, path[:1], "depth")
-    if id(node) in seen:
-        raise _NotPlain(node, path, "no_aliases")
-    seen.add(id(node))
     lines[path] = node.start_mark.line + 1
     if isinstance(node, yaml.MappingNode):
         found: dict[str, Any] = {}
@@ -130,10 +128,10 @@ def _plain(
                 raise _NotPlain(key, path, "key")
             if key.value in found:
                 raise _NotPlain(key, path, "doubled_key")
-            found[key.value] = _plain(value, (*path, key.value), lines, seen)
+            found[key.value] = _plain(value, (*path, key.value), lines)
         return found
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, (*path, index), lines, seen) for index, item in enumerate(node.value)]
+        return [_plain(item, (*path, index), lines) for index, item in enumerate(node.value)]
     return _scalar(node, path)
 
 
