@@ -50,11 +50,11 @@ def read_policy_text(text: str) -> PolicyText:
     try:
         for event in yaml.parse(text, Loader=yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
-                return _broken(event.start_mark.line + 1, "", "no_aliases")
+                return _broken(_line(event.start_mark), "", "no_aliases")
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        return _broken(mark.line + 1 if mark is not None else 1, "", "yaml")
+        return _broken(_line(mark), "", "yaml")
     except RecursionError:
         return _broken(1, "", "depth")
     if node is None:
@@ -104,6 +104,10 @@ def as_text(document: Mapping[str, Any]) -> str:
     """Return a kept document as YAML; comments of its author are not kept."""
     text: str = yaml.safe_dump(dict(document), sort_keys=False, allow_unicode=True, width=100)
     return text
+
+
+def _line(mark: Any) -> int:
+    return mark.line + 1 if mark is not None else 1
 
 
 def _broken(line: int, field: str, rule: str) -> PolicyText:

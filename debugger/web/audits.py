@@ -14,7 +14,6 @@ from branches.queries.audit_page import audit_page
 from branches.queries.clock import now
 from branches.queries.lookups import RunRow, run_named
 from branches.queries.registry_drift import registry_drift
-from branches.queries.topology_view import CELL_WORDS
 from debugger.web.access import PageRequest, member, moment, refuse
 
 
@@ -32,7 +31,6 @@ def _page(request: PageRequest, run: RunRow, sent: QueryDict, *, status: int) ->
         "sent": sent,
         "page": audit_page(run, now()),
         "registry": registry_drift(run),
-        "cell_words": CELL_WORDS,
         "section": "branches" if run.parent_id else "runs",
     }
     return render(request, "audits.html", context, status=status)

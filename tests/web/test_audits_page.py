@@ -15,6 +15,7 @@ from branches.queries.audit_page import audit_page
 from branches.queries.audits import audits_now
 from branches.queries.clock import now
 from branches.queries.edges import edges_of
+from branches.queries.topology_view import CELL_MARKS
 from tests.builders import World, declaration, run_started, stopped
 
 AGENTS = ["planner", "writer", "critic"]
@@ -79,7 +80,7 @@ def test_it_says_so_where_nothing_was_recorded(ada: Client, uid: str) -> None:
     page = page_of(ada, uid)
     assert "No handoff was recorded." in page
     assert "No loop has stopped yet." in page
-    assert page.count("expected, missing") == 3  # two cells and the legend
+    assert page.count("expected, missing") == 5  # two cells, each with its title, and the legend
 
 
 def test_the_matrix_shows_what_is_missing_forbidden_unknown_and_too_often(
@@ -191,3 +192,42 @@ def test_the_counts_are_the_sum_of_the_receipts_also_where_some_come_twice(world
     assert world.ingest(*twice).duplicates == 2
     counts = {(each.status, each.count) for each in edges_of(Run.objects.get(uid=uid))}
     assert counts == {("ok", 1), ("error", 1)}
+
+
+def test_the_legend_names_each_sort_of_cell_by_its_own_icon_and_words(
+    ada: Client, world: World, uid: str
+) -> None:
+    world.ingest(edge(world, uid, "planner", "writer"))
+    judged = audit_page(Run.objects.get(uid=uid), now()).topology
+    assert [mark.state for mark in judged.legend] == [
+        "ok", "unseen", "missing", "forbidden", "unknown", "ambig",
+    ]  # fmt: skip
+    assert len({mark.icon for mark in judged.legend}) == len(judged.legend)
+    assert len({mark.words for mark in CELL_MARKS.values()}) == len(CELL_MARKS)
+    page = page_of(ada, uid)
+    (legend,) = re.findall(r'<p class="legend">(.*?)</p>', page, re.DOTALL)
+    assert re.findall(r'class="cell v-(\w+)"', legend) == [mark.state for mark in judged.legend]
+    for mark in judged.legend:
+        assert f"#{mark.icon}" in legend
+        assert f"</span>{mark.words}</span>" in legend
+
+
+def test_without_a_contract_a_cell_is_only_seen(ada: Client, world: World) -> None:
+    uid = ids.mint("run")
+    body = {"from": "orchestrator", "to": "publisher", "kind": "delegate", "contract_version": None}
+    world.ingest(run_started(world, uid), world.sent(uid, "interaction", {**body, "status": "ok"}))
+    page = page_of(ada, uid)
+    (legend,) = re.findall(r'<p class="legend">(.*?)</p>', page, re.DOTALL)
+    assert re.findall(r'class="cell v-(\w+)"', legend) == ["seen"]
+    assert "seen, judged by nothing" in legend
+    assert "allowed" not in legend
+
+
+def test_a_column_without_a_card_is_marked_as_bare(ada: Client, world: World, uid: str) -> None:
+    world.ingest(delegated(world, uid, "new"))
+    page = page_of(ada, uid)
+    found = re.findall(r'<section class="(lane[^"]*)" aria-labelledby="col-(\w+)">', page)
+    assert [name for shape, name in found if shape == "lane"] == ["delegated"]
+    assert {name for shape, name in found if shape == "lane bare"} == {
+        "working", "waiting", "stuck", "uncertain", "failed",
+    }  # fmt: skip

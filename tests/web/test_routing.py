@@ -1,16 +1,21 @@
 """An approval that waits for nobody is routed; a branch is forked before what should not have been."""
 
+import re
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from django.test import Client
 
+from branches.commands.publish_workflow import publish_workflow
+from branches.evidence import ids
 from branches.models import Receipt, Run
+from branches.queries.audit_page import audit_page
 from branches.queries.audits import audits_now
 from branches.queries.chains import latest
 from branches.queries.clock import now, stamp
 from branches.queries.run_stop import approval_of
-from tests.builders import World, checkpoint, run_started
+from tests.builders import World, checkpoint, declaration, make_world, run_started, stopped
 from tests.web.cast import signed_in
 from tests.web.test_audits_page import edge, uid  # noqa: F401 - a fixture
 
@@ -138,6 +143,7 @@ def test_a_branch_is_forked_before_the_forbidden_edge(ada: Client, world: World,
     )
     page = ada.get(f"/runs/{uid}/audits/").text
     assert page.count("Fork before it") == 1
+    assert re.search(r"Fork before it</a> Forbidden, seen: <code>writer</code> → <code>planner</code>", page)
     assert world.checkpoint("c2").replace(":", "%3A") in page
     assert world.checkpoint("c3").replace(":", "%3A") not in page
 
@@ -160,3 +166,85 @@ def test_a_form_that_no_database_takes_is_bad_input(ada: Client, world: World, u
     early = {"deadline": "9999-12-31T23:59:59-23:59"}
     page = ada.post(f"/runs/{uid}/audits/route/", form(world, sent, **early), follow=True).text
     assert "deadline has to be a date and a time" in page
+
+
+def waits_for(client: Client, uid: str) -> list[str]:
+    """Return what the rows of the stops say of whom they wait for."""
+    page = client.get(f"/runs/{uid}/audits/").text
+    cells = re.findall(r'<td data-label="Waits for">(.*?)</td>', page, re.DOTALL)
+    return [" ".join(re.sub(r"<[^>]+>", " ", cell).split()) for cell in cells]
+
+
+def test_a_routed_stop_shows_who_decides_and_until_when(ada: Client, world: World, uid: str) -> None:
+    sent = waiting(world, uid, None)
+    world.ingest(sent)
+    assert waits_for(ada, uid) == ["nobody named no deadline"]
+    deadline = now() + timedelta(hours=2, minutes=30)
+    ada.post(f"/runs/{uid}/audits/route/", form(world, sent, deadline=deadline.strftime("%Y-%m-%dT%H:%M")))
+    (said,) = waits_for(ada, uid)
+    day = f"{deadline.day} {deadline:%b %Y %H:%M}"
+    receipt = Receipt.objects.get(run__uid=uid, kind="approval_routed")
+    assert said.startswith(f"{world.grace.username} until {day} , in 2 h routed ")
+    assert said.endswith(f", receipt {receipt.seq}")
+    assert "Overdue" not in said
+    page = ada.get(f"/runs/{uid}/audits/").text
+    assert f'mark={receipt.seq}#r{receipt.seq}">receipt {receipt.seq}</a>' in page
+    assert f'datetime="{deadline:%Y-%m-%dT%H:%M}:00+00:00"' in page
+
+
+def test_a_declared_owner_is_shown_by_its_name_and_a_covered_one_short(ada: Client, world: World) -> None:
+    declared = declaration(version="9.1.0", owners=["desk-lead"])
+    workflow = publish_workflow(workspace=world.workspace, publisher=world.recorder.uid, declaration=declared)
+    uid = ids.mint("run")
+    world.ingest(run_started(world, uid, workflow=workflow.uid, workflow_version="9.1.0"))
+    sent, covered = waiting(world, uid, None), world.hmac("name", "somebody")
+    own = {"owner": covered, "deadline": stamp(now() + timedelta(days=3)), "resume_token": None}
+    assert not world.ingest(sent, waiting(world, uid, own)).refused
+    ada.post(f"/runs/{uid}/audits/route/", form(world, sent, owner="desk-lead"))
+    first, second = waits_for(ada, uid)
+    assert first.startswith("desk-lead until ")
+    assert covered not in second
+    assert second.startswith(f"{covered.rsplit(':', 1)[1][:4]}…{covered[-2:]} until ")
+
+
+@pytest.mark.parametrize(("hours", "age"), [(-3, "3 h ago"), (-49, "2 d ago")])
+def test_a_deadline_that_has_passed_is_overdue(
+    ada: Client, world: World, uid: str, hours: int, age: str
+) -> None:
+    own = {
+        "owner": world.grace.uid,
+        "deadline": stamp(now() + timedelta(hours=hours)),
+        "resume_token": world.hmac("ref", "own"),
+    }
+    world.ingest(waiting(world, uid, own))
+    (said,) = waits_for(ada, uid)
+    assert said.startswith(f"{world.grace.username} until ")
+    assert said.endswith(f", {age} Overdue")
+
+
+def test_the_deadline_becomes_overdue_by_the_clock_alone(world: World, uid: str) -> None:
+    at = now()
+    own = {"owner": world.grace.uid, "deadline": stamp(at + timedelta(hours=1)), "resume_token": None}
+    world.ingest(waiting(world, uid, own))
+    run = Run.objects.get(uid=uid)
+    found = [
+        row.awaited.is_overdue
+        for hours in (0, 1, 2)
+        for row in audit_page(run, at + timedelta(hours=hours)).stops
+        if row.awaited is not None
+    ]
+    assert found == [False, True, True]
+
+
+def test_a_stop_that_waits_for_no_approval_says_so(ada: Client, world: World, uid: str) -> None:
+    world.ingest(stopped(world, uid))
+    assert waits_for(ada, uid) == ["no approval"]
+
+
+def test_a_person_of_another_workspace_is_not_named(ada: Client, world: World, uid: str) -> None:
+    stranger = make_world("elsewhere").grace
+    own = {"owner": stranger.uid, "deadline": None, "resume_token": None}
+    assert not world.ingest(waiting(world, uid, own)).refused
+    page = ada.get(f"/runs/{uid}/audits/").text
+    assert stranger.username not in page
+    assert stranger.uid in page
