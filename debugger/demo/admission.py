@@ -1,10 +1,11 @@
-"""Lets the demo's people and its recorder in: Ada forks, Grace approves, Rosa reviews."""
+"""Lets the demo's people and its recorder in: Ada forks, Grace and Barbara approve, Rosa reviews."""
 
 from typing import Final
 
 from django.db import connection
 
 from branches.commands.admit import grant_role, issue_token, make_person, make_workspace
+from branches.commands.groups import make_group, set_membership
 from branches.commands.publish_workflow import publish_workflow
 from branches.models import Role, Workflow
 from branches.queries.lookups import workspace_names
@@ -13,7 +14,14 @@ from debugger.demo.world import WORKFLOW, declaration
 
 WORKSPACE: Final = "main"
 """The workspace that commands take unless told otherwise: what is connected to the demo is seen there."""
-CAST = {"ada": Role.ENGINEER, "grace": Role.APPROVER, "rosa": Role.REVIEWER}
+CAST: Final = {
+    "ada": (Role.ENGINEER,),
+    "grace": (Role.APPROVER,),
+    "barbara": (Role.APPROVER, Role.POLICY_ADMIN),
+    "rosa": (Role.REVIEWER, Role.AUDITOR),
+}
+GROUPS: Final = {"grace": "safety", "barbara": "publishing"}
+"""What cannot be undone takes two approvers, of different groups."""
 
 
 def holds_more_than_the_demo() -> bool:
@@ -27,8 +35,12 @@ def holds_more_than_the_demo() -> bool:
 def admit_demo(world: DemoWorld) -> str:
     """Make the workspace, the cast and the workflow, and return the recorder's token; safe to repeat."""
     workspace = make_workspace(name=WORKSPACE)
-    for name, role in CAST.items():
-        grant_role(person=make_person(username=name), workspace=workspace, role=role)
+    for name, roles in CAST.items():
+        for role in roles:
+            grant_role(person=make_person(username=name), workspace=workspace, role=role)
+    for name, group in GROUPS.items():
+        made = make_group(workspace=workspace, name=group)
+        set_membership(group=made, person=make_person(username=name), held=True)
     if world.token_file.exists():
         token = world.token_file.read_text().strip()
     else:

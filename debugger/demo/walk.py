@@ -142,7 +142,7 @@ def _authority(walk: Walk) -> None:
         words=r"Refused: you [a-z]+ this branch, and nobody approves their own work\.",
     )
     _approve(walk, request)
-    walk.wait("ready_to_resume", "Grace approved exactly what she was shown")
+    walk.wait("ready_to_resume", "Grace and Barbara approved exactly what they were shown")
 
 
 def _ask(walk: Walk) -> str:
@@ -161,7 +161,12 @@ def _approval(walk: Walk, request: str) -> dict[str, str]:
 
 
 def _approve(walk: Walk, request: str) -> None:
+    """Let two people of two groups approve: what the branch may do cannot be undone."""
     walk.grace.post(f"/approvals/{request}/", _approval(walk, request)).raise_for_status()
+    if walk.verdict()["status"] != "needs_approval":
+        raise WalkFailed("one approval was enough for what cannot be undone")
+    walk.say("Grace, of the group safety, approved; another group still has to.")
+    walk.barbara.post(f"/approvals/{request}/", _approval(walk, request)).raise_for_status()
 
 
 def _late_change(walk: Walk) -> None:
@@ -169,7 +174,7 @@ def _late_change(walk: Walk) -> None:
     page = walk.ada.get(f"/branches/{walk.branch}/")
     old_digest = next(value for name, value in _HIDDEN.findall(page) if name == "digest")
     _edit(walk, edit_class="change_plan")
-    walk.wait("needs_approval", "a late change of the edit superseded the approval")
+    walk.wait("needs_approval", "a late change of the edit superseded the request and both approvals")
     walk.must_refuse(
         "resume after a late change",
         walk.on_branch("resume", digest=old_digest),
@@ -185,7 +190,7 @@ def _late_change(walk: Walk) -> None:
         words=r"Refused: the branch is no longer what you were shown\.",
     )
     _approve(walk, request)
-    walk.wait("ready_to_resume", "Grace approved the branch as it is now")
+    walk.wait("ready_to_resume", "Grace and Barbara approved the branch as it is now")
 
 
 def _resume(walk: Walk) -> None:

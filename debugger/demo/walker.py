@@ -55,6 +55,7 @@ class Walk:
         self.api = httpx.Client(base_url=f"{self.base}/api/v1", headers=headers, timeout=30, trust_env=False)
         self.ada = Visitor.signed_in(self.base, "ada")
         self.grace = Visitor.signed_in(self.base, "grace")
+        self.barbara = Visitor.signed_in(self.base, "barbara")
 
     # What is read
 

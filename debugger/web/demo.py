@@ -8,7 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-PEOPLE = {"ada": "engineer", "grace": "approver", "rosa": "reviewer"}
+PEOPLE = {"ada": "engineer", "grace": "approver", "barbara": "approver", "rosa": "reviewer"}
 
 
 def is_demo(request: HttpRequest) -> bool:
@@ -33,4 +33,4 @@ def sign_in(request: HttpRequest, name: str) -> HttpResponse:
     if person is None:
         raise Http404
     login(request, person, backend="django.contrib.auth.backends.ModelBackend")
-    return redirect("inbox" if name == "grace" else "runs")
+    return redirect("inbox" if PEOPLE[name] == "approver" else "runs")

@@ -53,7 +53,7 @@ def tracks(page: Page) -> Tracks:
 
 @dataclass
 class Journey:
-    """Ada's and Grace's way through one branch; without scripts they reload where the page would move."""
+    """Ada's, Grace's and Barbara's way through one branch; without scripts they reload where the page would move."""
 
     demo: DemoProcess
     visit: Visit
@@ -65,6 +65,7 @@ class Journey:
     def __post_init__(self) -> None:
         self.ada = self.visit("ada", scripts=self.scripts)
         self.grace = self.visit("grace", scripts=self.scripts)
+        self.barbara = self.visit("barbara", scripts=self.scripts)
 
     @property
     def branch(self) -> str:
@@ -155,17 +156,33 @@ class Journey:
         self.reach("Waiting for approval", "No receipt")
 
     def decide(self) -> None:
-        """Grace decides from her inbox, on exactly what she is shown."""
-        self.grace.goto("/")
-        self.grace.get_by_role("navigation", name="Main").get_by_role("link", name="Approvals").click()
-        row = self.grace.get_by_role("row").filter(has=self.grace.locator(f'a[href*="{self.branch}"]'))
-        row.get_by_role("link", name="Decide").click()
+        """Grace and Barbara decide from their inboxes, each on exactly what she is shown."""
+        self._open_request(self.grace)
         self.request = self.grace.url.strip("/").rpartition("/")[2]
-        assert tracks(self.grace) == ("Waiting for approval", "No receipt")
+        self._look_at_an_edit()
         keep_picture(self.grace, "decision")
         press(self.grace.get_by_role("button", name="Approve as shown"))
-        assert "This request is approved." in self.grace.locator("main").inner_text()
-        assert tracks(self.grace) == ("Ready to resume", "No receipt")
+        assert "You have decided" in self.grace.locator("main").inner_text()
+        assert tracks(self.grace) == ("Approved in part", "No receipt")
+        self._open_request(self.barbara)
+        press(self.barbara.get_by_role("button", name="Approve as shown"))
+        assert "This request is approved." in self.barbara.locator("main").inner_text()
+        assert tracks(self.barbara) == ("Ready to resume", "No receipt")
+
+    def _open_request(self, page: Page) -> None:
+        page.goto("/")
+        page.get_by_role("navigation", name="Main").get_by_role("link", name="Approvals").click()
+        row = page.get_by_role("row").filter(has=page.locator(f'a[href*="{self.branch}"]'))
+        row.get_by_role("link", name="Decide").click()
+
+    def _look_at_an_edit(self) -> None:
+        """Have an edit shown live by the recorder: the text is there once, and who saw it stays."""
+        press(self.grace.get_by_role("button", name="Show it live").first)
+        assert "research and verification desks" in self.grace.locator("#shown").inner_text() or (
+            "reports" in self.grace.locator("#shown").inner_text()
+        )
+        self.grace.get_by_role("link", name="Back to the decision").click()
+        assert "shown to grace" in self.grace.locator("main").inner_text()
 
     def resume(self) -> None:
         """Resume; from here on nobody touches the page until the destination has verified the branch."""

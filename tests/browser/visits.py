@@ -22,7 +22,7 @@ ARGUMENTS: Final = (
     "--disable-component-update",
     "--disable-sync",
 )
-ROLES: Final = {"ada": "engineer", "grace": "approver", "rosa": "reviewer"}
+ROLES: Final = {"ada": "engineer", "grace": "approver", "barbara": "approver", "rosa": "reviewer"}
 WIDE, PHONE = 1440, 390
 # The rules whose answer a theme can change.
 COLOURS: Final = ("color-contrast", "link-in-text-block")
@@ -116,7 +116,7 @@ def walk_to(demo: DemoProcess, *wanted: Callable[[Walk], Any]) -> Iterator[Walk]
             step(made)
         yield made
     finally:
-        for client in (made.api, made.ada.client, made.grace.client):
+        for client in (made.api, made.ada.client, made.grace.client, made.barbara.client):
             client.close()
 
 

@@ -114,7 +114,7 @@ class Command(BaseCommand):
             if walks:
                 return self._walk(base, token, run)
             self.stdout.write(
-                f"\nBranchgate: {base}/  (Ada forks, Grace approves, Rosa reviews; Ctrl-C stops)"
+                f"\nBranchgate: {base}/  (Ada forks, Grace and Barbara approve, Rosa reviews; Ctrl-C stops)"
             )
             return supervisor.wait()
 
