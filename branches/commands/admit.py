@@ -82,6 +82,14 @@ def grant_role(
             actor=actor,
             subject=person.uid,
         )
+        if not held and not roles_of(person, workspace):
+            append_to_workspace(
+                workspace=workspace,
+                kind="person_left",
+                body={"person": person.uid},
+                actor=actor,
+                subject=person.uid,
+            )
 
 
 def role_body(person: Person, role: str, scope: str, until: datetime | None) -> dict[str, Any]:
@@ -96,22 +104,36 @@ def role_body(person: Person, role: str, scope: str, until: datetime | None) -> 
 
 
 def issue_token(
-    *, workspace: Workspace, name: str, scopes: Iterable[str], lives: timedelta = TOKEN_LIVES
+    *,
+    workspace: Workspace,
+    name: str,
+    scopes: Iterable[str],
+    lives: timedelta = TOKEN_LIVES,
+    actor: Actor | None = None,
 ) -> tuple[ApiToken, str]:
     """Return the token's row and its secret, which is shown this once and kept as a digest."""
     chosen = sorted(set(scopes))
     if not chosen or not set(chosen) <= set(SCOPES):
         raise Refused(rule="enum", field="scopes")
     secret = f"bgt_{secrets.token_urlsafe(32)}"
-    token = ApiToken.objects.create(
-        uid=ids.mint("tok"),
-        workspace=workspace,
-        name=name,
-        digest=token_digest(secret),
-        scopes=chosen,
-        made_at=now(),
-        expires_at=now() + lives,
-    )
+    made_at = now()
+    with transaction.atomic():
+        token = ApiToken.objects.create(
+            uid=ids.mint("tok"),
+            workspace=workspace,
+            name=name,
+            digest=token_digest(secret),
+            scopes=chosen,
+            made_at=made_at,
+            expires_at=made_at + lives,
+        )
+        append_to_workspace(
+            workspace=workspace,
+            kind="token_issued",
+            body={"token": token.uid, "scopes": chosen, "expires_at": stamp(token.expires_at)},
+            actor=actor or Actor.product(workspace),
+            subject=token.uid,
+        )
     return token, secret
 
 
@@ -120,11 +142,20 @@ def token_digest(secret: str) -> str:
     return "sha256:" + hashlib.sha256(b"branchgate/token/v1\0" + secret.encode()).hexdigest()
 
 
-def end_token(*, token: ApiToken) -> None:
-    """Accept a token no longer."""
+def end_token(*, token: ApiToken, actor: Actor | None = None) -> None:
+    """Accept a token no longer; safe to repeat."""
     with transaction.atomic():
-        if not TokenEnd.objects.filter(token=token).exists():
-            TokenEnd.objects.create(token=token, at=now())
+        lock_names([f"token {token.uid}"])
+        if TokenEnd.objects.filter(token=token).exists():
+            return
+        TokenEnd.objects.create(token=token, at=now())
+        append_to_workspace(
+            workspace=token.workspace,
+            kind="token_revoked",
+            body={"token": token.uid},
+            actor=actor or Actor.product(token.workspace),
+            subject=token.uid,
+        )
 
 
 def pair_recorder(*, token: ApiToken, name: str, runtime: str, box_key: str) -> tuple[Recorder, bool]:
@@ -152,6 +183,13 @@ def pair_recorder(*, token: ApiToken, name: str, runtime: str, box_key: str) -> 
             runtime=runtime[:96],
             box_key=public.hex(),
             made_at=now(),
+        )
+        append_to_workspace(
+            workspace=token.workspace,
+            kind="recorder_paired",
+            body={"recorder": recorder.uid, "key": "sha256:" + hashlib.sha256(public).hexdigest()},
+            actor=Actor("recorder", recorder.uid),
+            subject=recorder.uid,
         )
         return recorder, True
 

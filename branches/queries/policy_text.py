@@ -12,10 +12,8 @@ import jsonschema_rs
 import yaml
 
 from branches.evidence import canonical
+from branches.queries.yaml_text import Lines, TextProblem, dotted, read_yaml
 from branches.rules.policy import Policy, TestFailure, failing_tests, read_policy
-
-type Lines = Mapping[tuple[str | int, ...], int]
-"""The line of every path of a text."""
 
 MAX_BYTES: Final = 32 * 1024
 
@@ -45,25 +43,10 @@ class PolicyText:
 
 def read_policy_text(text: str) -> PolicyText:
     """Return what a text says. YAML's aliases, tags and doubled keys are refused, and what is too long."""
-    if len(text.encode()) > MAX_BYTES:
-        return _broken(1, "", f"max_bytes:{MAX_BYTES}")
     try:
-        for event in yaml.parse(text, Loader=yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):
-                return _broken(_line(event.start_mark), "", "no_aliases")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        return _broken(_line(mark), "", "yaml")
-    except RecursionError:
-        return _broken(1, "", "depth")
-    if node is None:
-        return _broken(1, "", "required")
-    lines: dict[tuple[str | int, ...], int] = {}
-    try:
-        document = _plain(node, (), lines)
-    except _NotPlain as error:
-        return _broken(error.line, _dotted(error.path), error.rule)
+        document, lines = read_yaml(text, MAX_BYTES)
+    except TextProblem as error:
+        return PolicyText(None, "", (PolicyProblem(error.line, error.field, error.rule),))
     problems = tuple(_problems(document, lines)) or tuple(_dates(document, lines))
     if problems:
         return PolicyText(None, "", problems)
@@ -106,52 +89,6 @@ def as_text(document: Mapping[str, Any]) -> str:
     return text
 
 
-def _line(mark: Any) -> int:
-    return mark.line + 1 if mark is not None else 1
-
-
-def _broken(line: int, field: str, rule: str) -> PolicyText:
-    return PolicyText(None, "", (PolicyProblem(line, field, rule),))
-
-
-class _NotPlain(Exception):
-    def __init__(self, node: yaml.Node, path: tuple[str | int, ...], rule: str) -> None:
-        super().__init__(rule)
-        self.line, self.path, self.rule = node.start_mark.line + 1, path, rule
-
-
-def _plain(node: yaml.Node, path: tuple[str | int, ...], lines: dict[tuple[str | int, ...], int]) -> Any:
-    """Return a node as JSON would have it, and note the line of every path."""
-    if len(path) > 12:
-        raise _NotPlain(node, path[:1], "depth")
-    lines[path] = node.start_mark.line + 1
-    if isinstance(node, yaml.MappingNode):
-        found: dict[str, Any] = {}
-        for key, value in node.value:
-            if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
-                raise _NotPlain(key, path, "key")
-            if key.value in found:
-                raise _NotPlain(key, path, "doubled_key")
-            found[key.value] = _plain(value, (*path, key.value), lines)
-        return found
-    if isinstance(node, yaml.SequenceNode):
-        return [_plain(item, (*path, index), lines) for index, item in enumerate(node.value)]
-    return _scalar(node, path)
-
-
-def _scalar(node: yaml.Node, path: tuple[str | int, ...]) -> Any:
-    kind = node.tag.rpartition(":")[2]
-    if kind == "null":
-        return None
-    if kind == "bool":
-        return node.value.lower() in ("true", "yes", "on")
-    if kind == "int" and node.value.isascii() and node.value.isdigit() and len(node.value) < 10:
-        return int(node.value)
-    if kind in ("str", "timestamp"):
-        return str(node.value)
-    raise _NotPlain(node, path, "type")
-
-
 @cache
 def _validator() -> Any:
     return jsonschema_rs.validator_for(json.loads(schema_text()))
@@ -162,7 +99,7 @@ def _problems(document: Any, lines: Lines) -> Iterator[PolicyProblem]:
         path = tuple(error.instance_path)
         known = _known(path)
         line = next(lines[path[:n]] for n in range(len(path), -1, -1) if path[:n] in lines)
-        yield PolicyProblem(line, _dotted(known), str(error.kind.name))
+        yield PolicyProblem(line, dotted(known), str(error.kind.name))
 
 
 def _dates(document: Mapping[str, Any], lines: Lines) -> Iterator[PolicyProblem]:
@@ -174,7 +111,7 @@ def _dates(document: Mapping[str, Any], lines: Lines) -> Iterator[PolicyProblem]
         try:
             datetime.fromisoformat(text)
         except ValueError:
-            yield PolicyProblem(lines[path], _dotted(path), "moment")
+            yield PolicyProblem(lines[path], dotted(path), "moment")
 
 
 def _test_problems(
@@ -196,7 +133,3 @@ _FREE: Final = frozenset({"people", "standing"})
 
 def _known(path: Sequence[str | int]) -> tuple[str | int, ...]:
     return tuple("*" if index and path[index - 1] in _FREE else part for index, part in enumerate(path))
-
-
-def _dotted(path: Sequence[str | int]) -> str:
-    return ".".join(str(part + 1) if isinstance(part, int) else part for part in path)

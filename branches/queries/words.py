@@ -44,6 +44,7 @@ _PERMISSION = {
     BranchStatus.RESUME_UNCERTAIN: Badge("uncertain", "uncertain", "Resume uncertain", Shape.DASH),
 }
 _WAITING = Badge("waiting", "waiting", "Waiting for approval", Shape.OUTLINE)
+_PARTIAL = Badge("waiting", "waiting", "Approved in part", Shape.OUTLINE)
 _REFUSED = {
     "rejected": Badge("blocked", "blocked", "Rejected", Shape.OUTLINE),
     "revoked": Badge("blocked", "blocked", "Authority revoked", Shape.OUTLINE),
@@ -68,6 +69,8 @@ def permission_badge(view: BranchView) -> Badge:
         if word in _REFUSED:
             return _REFUSED[word]
         asked = view.authority.request is not None and view.authority.ended is None
+        if asked and view.authority.stage == "partial":
+            return _PARTIAL
         return _WAITING if asked else _PERMISSION[status]
     return _PERMISSION.get(status, _SEALED)
 

@@ -9,7 +9,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from branches.evidence import ids
-from debugger.demo.walker import Walk, WalkFailed
+from debugger.demo.walker import Visitor, Walk, WalkFailed
 
 EXPECTED: Final = (
     "restore_uncertain",
@@ -138,7 +138,7 @@ def _authority(walk: Walk) -> None:
     request = _ask(walk)
     walk.must_refuse(
         "Ada approves herself",
-        walk.ada.post(f"/approvals/{request}/", _approval(walk, request)),
+        walk.ada.post(f"/approvals/{request}/", _approval(walk.grace, request)),
         words=r"Refused: you [a-z]+ this branch, and nobody approves their own work\.",
     )
     _approve(walk, request)
@@ -154,19 +154,19 @@ def _ask(walk: Walk) -> str:
     return found.group(1)
 
 
-def _approval(walk: Walk, request: str) -> dict[str, str]:
-    page = walk.grace.get(f"/approvals/{request}/")
+def _approval(approver: Visitor, request: str) -> dict[str, str]:
+    page = approver.get(f"/approvals/{request}/")
     digest = next(value for name, value in _HIDDEN.findall(page) if name == "digest")
     return {"decision": "approved", "reason_approved": "reviewed_delta", "digest": digest}
 
 
 def _approve(walk: Walk, request: str) -> None:
     """Let two people of two groups approve: what the branch may do cannot be undone."""
-    walk.grace.post(f"/approvals/{request}/", _approval(walk, request)).raise_for_status()
+    walk.grace.post(f"/approvals/{request}/", _approval(walk.grace, request)).raise_for_status()
     if walk.verdict()["status"] != "needs_approval":
         raise WalkFailed("one approval was enough for what cannot be undone")
     walk.say("Grace, of the group safety, approved; another group still has to.")
-    walk.barbara.post(f"/approvals/{request}/", _approval(walk, request)).raise_for_status()
+    walk.barbara.post(f"/approvals/{request}/", _approval(walk.barbara, request)).raise_for_status()
 
 
 def _late_change(walk: Walk) -> None:

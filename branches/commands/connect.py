@@ -1,0 +1,51 @@
+"""What an engineer does to bring in their own work: declare a workflow, and let a recorder in."""
+
+import re
+from datetime import timedelta
+from typing import Final
+
+from django.db import transaction
+
+from branches.commands.admit import issue_token
+from branches.commands.append_receipt import Actor
+from branches.commands.publish_workflow import publish_workflow
+from branches.commands.refusal import Refused
+from branches.models import Person, Role, Workflow, Workspace
+from branches.queries.standings import roles_of
+from branches.queries.workflow_text import read_workflow_text
+from branches.queries.yaml_text import TextProblem
+
+RECORDER_SCOPES: Final = ("ingest", "redeem", "read", "outcome")
+RECORDER_LIVES: Final = timedelta(days=90)
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
+
+
+def declare_workflow(*, person: Person, workspace: Workspace, text: str) -> Workflow:
+    """Publish the workflow that a YAML or JSON text declares. Raises Refused with field and rule."""
+    _require_engineer(person, workspace)
+    try:
+        declaration = read_workflow_text(text)
+    except TextProblem as problem:
+        raise Refused(rule=f"{problem.rule.partition(':')[0]}", field=f"line {problem.line}") from None
+    return publish_workflow(workspace=workspace, publisher=person.uid, declaration=declaration)
+
+
+def issue_recorder_token(*, person: Person, workspace: Workspace, name: str) -> str:
+    """Return the secret of a token for a recorder of this workspace; it is shown this once."""
+    _require_engineer(person, workspace)
+    if not _NAME.fullmatch(name):
+        raise Refused(rule="pattern:name", field="name")
+    with transaction.atomic():
+        _, secret = issue_token(
+            workspace=workspace,
+            name=name,
+            scopes=RECORDER_SCOPES,
+            lives=RECORDER_LIVES,
+            actor=Actor.person(person),
+        )
+    return secret
+
+
+def _require_engineer(person: Person, workspace: Workspace) -> None:
+    if Role.ENGINEER not in roles_of(person, workspace):
+        raise Refused(rule=f"role:{Role.ENGINEER}")

@@ -1,0 +1,80 @@
+"""Connecting one's own work, step by step: workflow, recorder, destinations, a first run."""
+
+from typing import Final
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from branches.commands.connect import declare_workflow, issue_recorder_token
+from branches.commands.refusal import Refused
+from branches.queries.connect_page import connect_page
+from branches.queries.workflow_text import starter
+from debugger.web.access import PageRequest, member
+from debugger.web.refusals import refusal_words
+
+RUNTIMES: Final = ("langgraph", "openai-agents", "autogen", "ai-sdk", "opentelemetry")
+
+
+@member
+@require_GET
+def connect(request: PageRequest) -> HttpResponse:
+    """Show the four steps and what is missing next."""
+    return _page(request, text=starter(request.GET), status=200)
+
+
+@member
+@require_POST
+def publish(request: PageRequest) -> HttpResponse:
+    """Publish a workflow from its text, or from a file that was chosen."""
+    text = _text(request)
+    try:
+        row = declare_workflow(person=request.user, workspace=request.workspace, text=text)
+    except Refused as refused:
+        return _page(request, text=text, status=422, refused=refused)
+    messages.success(request, f"{row.name} {row.version} is published, and never changes from here on.")
+    return redirect("connect")
+
+
+@member
+@never_cache
+@require_POST
+def token(request: PageRequest) -> HttpResponse:
+    """Make a token for a recorder and show it this once, with the lines that use it."""
+    form = request.POST
+    runtime = form.get("runtime", "")
+    try:
+        if runtime not in RUNTIMES:
+            raise Refused(rule="enum", field="runtime")
+        secret = issue_recorder_token(
+            person=request.user, workspace=request.workspace, name=form.get("name", "")
+        )
+    except Refused as refused:
+        return _page(request, text=starter(request.GET), status=422, refused=refused)
+    lines = render_to_string(
+        f"connect/{runtime}.txt", {"server": request.build_absolute_uri("/").rstrip("/")}
+    )
+    context = {"secret": secret, "lines": lines, "runtime": runtime, "section": "connect"}
+    return render(request, "connect_token.html", context)
+
+
+def _text(request: PageRequest) -> str:
+    chosen = request.FILES.get("file")
+    if chosen is None:
+        return str(request.POST.get("declaration", ""))
+    return str(chosen.read(512 * 1024), "utf-8", "replace")
+
+
+def _page(request: PageRequest, *, text: str, status: int, refused: Refused | None = None) -> HttpResponse:
+    context = {
+        "page": connect_page(request.workspace),
+        "text": text,
+        "runtimes": RUNTIMES,
+        "refused": refused,
+        "words": None if refused is None else refusal_words(refused),
+        "section": "connect",
+    }
+    return render(request, "connect.html", context, status=status)
