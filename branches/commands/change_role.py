@@ -42,7 +42,9 @@ def give_role(
         require_admin(person, workspace)
         require_member(subject, workspace)
         if chosen.role in OF_AUTHORITY:
-            return propose_role(person=person, workspace=workspace, document=role_asked(subject, chosen, ends))
+            return propose_role(
+                person=person, workspace=workspace, document=role_asked(subject, chosen, ends)
+            )
         grant_role(
             person=subject,
             workspace=workspace,
@@ -127,5 +129,3 @@ def role_asked(subject: Person, asked: Standing, until: datetime | None) -> dict
         "scope": asked.scope,
         "until": None if until is None else stamp(until),
     }
-
-

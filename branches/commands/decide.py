@@ -57,7 +57,7 @@ def decide(*, person: Person, request: ApprovalRequest, word: str, reason: str, 
             at=now(),
         )
         if branch_view(request.branch).authority.quorum.granted:
-            Grant.objects.get_or_create(request=request, defaults={"at": now()})
+            Grant.objects.get_or_create(request=request, defaults={"at": vote.at})
         announce_decision(request=request)
     return vote
 

@@ -11,6 +11,7 @@ from branches.commands.expected_at_fork import expected_at_fork
 from branches.commands.guards import require_role
 from branches.commands.pin_configuration import pin_configuration
 from branches.commands.refusal import Refused
+from branches.commands.write_note import write_note
 from branches.evidence import canonical, ids
 from branches.evidence.kinds.product import CHANGE_KINDS, REASON_CODES
 from branches.models import ForkPoint, JobKind, Person, Receipt, Role, Run
@@ -35,9 +36,9 @@ def fork_branch(
 ) -> Run:
     """Return the new branch, pinned to its parent's configuration in the same transaction.
 
-    `hypothesis` is kept as a digest only. `outcome` takes the place of the one the workflow declares, or the
-    parent branch has. `kinds` is what the change touches, as far as whoever forks knows: it can only raise
-    the change class. Costs the same wherever in the parent the checkpoint lies.
+    `hypothesis` is a note of the workspace, and its digest alone is in the record. `outcome` takes the place of
+    the one the workflow declares, or the parent branch has. `kinds` is what the change touches, as far as
+    whoever forks knows: it can only raise the change class. Costs the same wherever the checkpoint lies.
     """
     require_role(person, parent, Role.ENGINEER)
     if reason_code not in REASON_CODES:
@@ -62,7 +63,9 @@ def fork_branch(
                 "digest": point.digest,
                 "reason_code": reason_code,
                 "edit_class": edit_class,
-                "hypothesis": _covered(parent, canonical.HYPOTHESIS, hypothesis.strip()),
+                "hypothesis": write_note(
+                    person=person, run=branch, domain=canonical.HYPOTHESIS, text=hypothesis
+                ),
                 "outcome": _covered(parent, canonical.OUTCOME, expected or ""),
                 "kinds": touched,
             },

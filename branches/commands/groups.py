@@ -40,7 +40,7 @@ def set_membership(*, group: Group, person: Person, held: bool, actor: Actor | N
     with transaction.atomic():
         lock_names([f"roles {workspace.uid}"])
         if held and not roles_of(person, workspace):
-            raise Refused(rule="unknown", field="person")
+            raise Refused(rule="unknown_here", field="person")
         newest = GroupMember.objects.filter(group=group, person=person).order_by("-id").first()
         if (newest is not None and newest.held) == held:
             return

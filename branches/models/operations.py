@@ -144,11 +144,14 @@ class NoticeDelivery(models.Model):
 
 
 class WorkspaceNote(models.Model):
-    """What people wrote for each other beside a conclusion: content, so its digest alone is in the record."""
+    """What people wrote for each other: a hypothesis, what was learnt. Its digest alone is in the record.
+
+    It lies here sealed under a key that is not in the database, and may be deleted.
+    """
 
     run = models.ForeignKey(Run, models.PROTECT, related_name="notes")
     digest = models.CharField(max_length=112)
-    text = models.TextField()
+    sealed = models.BinaryField()
     person = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="+")
     at = models.DateTimeField()
 

@@ -8,12 +8,13 @@ from django.db.models import Count
 
 from branches.models import Receipt, Run
 from branches.queries.branch_facts import BranchView, branch_view
-from branches.queries.chains import Link, latest
+from branches.queries.chains import Link, latest, links
 from branches.queries.compare_cells import Cell, Row
 from branches.queries.compare_effects import effect_cells
 from branches.queries.configuration import configuration_delta
 from branches.queries.family import Family, family_of
 from branches.queries.ledger import first_receipts
+from branches.queries.notes import Note, note_of
 from branches.queries.words import Badge, Shape, outcome_badge, permission_badge
 
 MAX_COLUMNS: Final = 4
@@ -39,6 +40,9 @@ class Comparison:
     sentence: str
     concluded: Link | None
     preferred: Run | None
+    hypotheses: tuple[tuple[int | None, Note], ...]
+    """By a branch's number, what whoever forked it wanted to find out."""
+    note: Note | None
 
 
 def comparison(run: Run, *, chosen: Sequence[str], only_differences: bool, here: str = "") -> Comparison:
@@ -59,7 +63,18 @@ def comparison(run: Run, *, chosen: Sequence[str], only_differences: bool, here:
         sentence=_sentence(views),
         concluded=concluded,
         preferred=next((branch for branch in family.branches if branch.uid == preferred), None),
+        hypotheses=tuple(_hypotheses(columns)),
+        note=note_of(family.root, concluded.body["note"]) if concluded else None,
     )
+
+
+def _hypotheses(columns: Sequence[Run]) -> Iterator[tuple[int | None, Note]]:
+    found = {each.run_id: each for each in links([branch.pk for branch in columns], ("forked",))}
+    for branch in columns:
+        forked = found.get(branch.pk)
+        note = note_of(branch, forked.body["hypothesis"]) if forked is not None else None
+        if note is not None:
+            yield branch.number, note
 
 
 def _columns(family: Family, chosen: Sequence[str], here: str) -> list[Run]:

@@ -7,6 +7,8 @@ from branches.models import (
     ApiToken,
     ApprovalRequest,
     Edit,
+    Group,
+    Invitation,
     Job,
     Person,
     PolicyChange,
@@ -34,6 +36,7 @@ type RunRow = Run
 type PersonRow = Person
 type RequestRow = ApprovalRequest
 type JobRow = Job
+type InvitationRow = Invitation
 
 ONLINE_FOR = timedelta(seconds=45)
 
@@ -117,6 +120,50 @@ def change_named(workspace: Workspace, uid: str) -> PolicyChange:
     if change is None:
         raise NotHere(uid)
     return change
+
+
+def member_named(workspace: Workspace, uid: str) -> Person:
+    """Return somebody who holds a role in a workspace now; raises NotHere."""
+    _look_at(uid)
+    if uid not in roster_of(workspace):
+        raise NotHere(uid)
+    return Person.objects.get(uid=uid)
+
+
+def group_named(workspace: Workspace, uid: str) -> Group:
+    """Return a group of people; raises NotHere."""
+    _look_at(uid)
+    group = Group.objects.filter(uid=uid, workspace=workspace).select_related("workspace").first()
+    if group is None:
+        raise NotHere(uid)
+    return group
+
+
+def invitation_named(workspace: Workspace, uid: str) -> Invitation:
+    """Return an invitation; raises NotHere."""
+    _look_at(uid)
+    found = Invitation.objects.filter(uid=uid, workspace=workspace).select_related("workspace", "inviter")
+    row = found.first()
+    if row is None:
+        raise NotHere(uid)
+    return row
+
+
+def invitation_by(digest: str) -> Invitation:
+    """Return the invitation whose link has this digest, open or not; raises NotHere."""
+    row = Invitation.objects.filter(digest=digest).select_related("workspace", "inviter").first()
+    if row is None:
+        raise NotHere
+    return row
+
+
+def token_named(workspace: Workspace, uid: str) -> ApiToken:
+    """Return a token, ended or not; raises NotHere."""
+    _look_at(uid)
+    token = ApiToken.objects.filter(uid=uid, workspace=workspace).select_related("workspace").first()
+    if token is None:
+        raise NotHere(uid)
+    return token
 
 
 def job_named(workspace: Workspace, uid: str) -> Job:

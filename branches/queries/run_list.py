@@ -123,6 +123,11 @@ class _Said:
         asked += [run.pk for run in roots if is_imported(run, None)]
         return cls(newest, routed, {item.run_id: item for item in links(asked, ("run_started",))})
 
+    def is_concluded(self, run: Run) -> bool:
+        """Whether a reviewer closed the incident with their newest conclusion."""
+        concluded = self.newest.get((run.pk, "concluded"))
+        return concluded is not None and bool(concluded.body["closes"])
+
     def stop(self, run: Run) -> Badge:
         stopped = self.newest.get((run.pk, "stopped"))
         if stopped is None:
@@ -171,7 +176,7 @@ def _rows(roots: list[Run]) -> list[RunRow]:
             open_requests=requests[run.pk],
             resumed=resumed[run.pk],
             effects=effects[run.pk],
-            concluded=(run.pk, "concluded") in said.newest,
+            concluded=said.is_concluded(run),
             at=run.made_at,
             source=said.source(run),
             is_imported=said.is_imported(run),

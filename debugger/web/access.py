@@ -3,20 +3,26 @@
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, Concatenate, cast
+from typing import Any, Concatenate, Final, cast
 
 from django.contrib import messages
 from django.contrib.auth.views import redirect_to_login
-from django.core.exceptions import BadRequest
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django_htmx.middleware import HtmxDetails
 
 from branches.commands.refusal import Refused
 from branches.queries.authority import roles_of
-from branches.queries.lookups import NotHere, PersonRow, WorkspaceRow, workspace_of
+from branches.queries.lookups import NotHere, PersonRow, WorkspaceRow
 from debugger.web.refusals import refusal_words
+from debugger.web.second_factor import must_set_up
+from debugger.web.workspaces import workspace_now
+
+READERS: Final = frozenset({"viewer", "auditor"})
+"""Roles that see everything and change nothing."""
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 
 class PageRequest(HttpRequest):
@@ -40,17 +46,41 @@ def member[**P](view: View[P]) -> Callable[Concatenate[Any, P], HttpResponseBase
             return _sign_in(request)
         if _has_nul(request.GET) or _has_nul(request.POST):
             raise BadRequest  # no database takes one, and no field of ours means it
-        workspace = workspace_of(request.user)
+        workspace = workspace_now(request)
         roles = roles_of(request.user, workspace) if workspace is not None else frozenset[str]()
         if workspace is None or not roles:
             return render(request, "no_workspace.html", status=403)
         request.workspace, request.roles = workspace, roles
+        if must_set_up(request, request.user, roles):
+            return _set_up(request)
+        if roles <= READERS and request.method not in _SAFE and not hasattr(view, "for_readers"):
+            return render(request, "readers.html", status=403)
         try:
             return view(request, *args, **kwargs)
         except NotHere:
             raise Http404 from None
 
     return cast("Callable[Concatenate[Any, P], HttpResponseBase]", guarded)
+
+
+def for_readers[V: Callable[..., Any]](view: V) -> V:
+    """Let a POST be sent even by those who only read: it changes nothing of the workspace."""
+    view.for_readers = True  # type: ignore[attr-defined]
+    return view
+
+
+def require_role(request: PageRequest, *roles: str) -> None:
+    """Refuse whoever holds none of these roles. Raises PermissionDenied, with what it takes."""
+    if request.roles.isdisjoint(roles):
+        raise PermissionDenied(f"This page is for {' and '.join(role.replace('_', ' ') for role in roles)}s.")
+
+
+def _set_up(request: PageRequest) -> HttpResponseBase:
+    """Send somebody to the pages where a second factor is set up."""
+    if request.htmx:
+        return HttpResponse(status=401, headers={"HX-Refresh": "true"})
+    messages.warning(request, "Approvers and policy admins need a second factor. Set one up, then go on.")
+    return redirect("mfa_index")
 
 
 def _has_nul(form: QueryDict) -> bool:

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from branches.commands.conclude import CONCLUSIONS, conclude
 from branches.commands.refusal import Refused
+from branches.evidence.kinds.product import LESSONS
 from branches.queries.compare import MAX_COLUMNS, comparison
 from branches.queries.lookups import branch_named, run_named
 from debugger.web.access import PageRequest, member, refuse
@@ -36,6 +37,7 @@ def compare(request: PageRequest, uid: str) -> HttpResponse:
         "most": MAX_COLUMNS,
         "span": len(found.columns) + 1,
         "conclusions": CONCLUSIONS,
+        "lessons": LESSONS,
         "section": "runs",
     }
     return render(request, "compare.html", context)
@@ -54,6 +56,9 @@ def conclude_family(request: PageRequest, uid: str) -> HttpResponse:
             root=root,
             conclusion=request.POST.get("conclusion", ""),
             chosen=branch_named(request.workspace, chosen) if chosen else None,
+            learnt=request.POST.getlist("learnt"),
+            note=request.POST.get("note", ""),
+            closes="closes" in request.POST,
         )
     except Refused as refused:
         refuse(request, refused)

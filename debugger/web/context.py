@@ -6,8 +6,9 @@ from django.http import HttpRequest
 
 from branches.queries.authority import roles_of
 from branches.queries.inbox import waiting_for
-from branches.queries.lookups import workspace_of
 from debugger.web.demo import PEOPLE, is_demo
+from debugger.web.second_factor import must_set_up
+from debugger.web.workspaces import workspace_now, workspaces_here
 
 
 def page_frame(request: HttpRequest) -> dict[str, Any]:
@@ -17,14 +18,17 @@ def page_frame(request: HttpRequest) -> dict[str, Any]:
     if person is None or not person.is_authenticated:
         return demo
     # For the pages of accounts and of refusals nobody has looked these up yet.
-    workspace = getattr(request, "workspace", None) or workspace_of(person)
+    workspace = getattr(request, "workspace", None) or workspace_now(request)
     roles: frozenset[str] | None = getattr(request, "roles", None)
     if roles is None:
         roles = roles_of(person, workspace) if workspace is not None else frozenset()
     if workspace is None or not roles:
         return demo
+    if must_set_up(request, person, roles):
+        return {**demo, "lacks_second_factor": True}
     return {
         **demo,
+        "workspaces": workspaces_here(request),
         "workspace": workspace,
         "roles": sorted(roles),
         "waiting": waiting_for(person, workspace) if "approver" in roles else 0,

@@ -95,7 +95,7 @@ class Journey:
         assert {"create_ticket", "send_mail"} <= {row.get_attribute("data-repeat") for row in repeats.all()}
         self.ada.get_by_label("Why").select_option("false_success")
         self.ada.get_by_label("What will change").select_option("add_detail")
-        self.ada.get_by_label("What you expect").fill("The brief names a section that the desk lacks.")
+        self.ada.get_by_label("Hypothesis").fill("The brief names a section that the desk lacks.")
         press(self.ada.get_by_role("button", name="Fork branch"))
         assert "Branch forked." in self.ada.locator("#messages").inner_text()
         self.until(lambda: "4 of 5 keys" in self.ada.locator("#gate-2 h3").inner_text(), "the four probes")

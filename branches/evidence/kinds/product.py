@@ -60,6 +60,20 @@ CONFIGURATION_KEYS: Final = (
     "target",
     "destructive",
 )
+LESSONS: Final = (
+    "instruction_unclear",
+    "tool_contract_wrong",
+    "tool_failed",
+    "destination_slow",
+    "state_drifted",
+    "handoff_lost",
+    "edge_forbidden",
+    "limit_too_low",
+    "person_needed",
+    "claim_unchecked",
+    "other",
+)
+"""What a reviewer may have learnt of an incident; more is a note of the workspace."""
 CHANGE_KINDS: Final = ("recipients", "budget", "permissions", "target", "destructive")
 # Why a named person's word stands where a machine's does not.
 DRIFT_REASONS: Final = ("expected_change", "irrelevant_here", "cannot_be_put_back", "diagnosis_only")
@@ -257,6 +271,9 @@ PRODUCT: Final[dict[str, Schema]] = {
             "hypothesis": nullable(HMAC),
             "siblings": listing(BRANCH, 32),
             "chosen": nullable(BRANCH),
+            "learnt": listing(enum(*LESSONS), len(LESSONS)),
+            "note": nullable(HMAC),
+            "closes": BOOLEAN,
         }
     ),
     "conflict": record({"event_id": EVENT, "writer": ANY_ID, "kept": SHA256, "refused": SHA256}),
