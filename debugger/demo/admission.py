@@ -20,6 +20,8 @@ CAST: Final = {
     "barbara": (Role.APPROVER, Role.POLICY_ADMIN),
     "rosa": (Role.REVIEWER, Role.AUDITOR),
 }
+OWNED: Final = ("desk.tickets", "desk.drafts", "desk.mail")
+"""Barbara owns what the team writes to."""
 GROUPS: Final = {"grace": "safety", "barbara": "publishing"}
 """What cannot be undone takes two approvers, of different groups."""
 
@@ -38,6 +40,9 @@ def admit_demo(world: DemoWorld) -> str:
     for name, roles in CAST.items():
         for role in roles:
             grant_role(person=make_person(username=name), workspace=workspace, role=role)
+    for destination in OWNED:
+        barbara = make_person(username="barbara")
+        grant_role(person=barbara, workspace=workspace, role=Role.DESTINATION_OWNER, scope=destination)
     for name, group in GROUPS.items():
         made = make_group(workspace=workspace, name=group)
         set_membership(group=made, person=make_person(username=name), held=True)
