@@ -306,12 +306,27 @@ class SourceUnreadable(ValueError):
         self.rule = rule
 
 
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What is kept of threads, and those of which something is known to be kept no longer."""
+
+    pieces: tuple[bytes, ...] = ()
+    cut: frozenset[str] = frozenset()
+
+
 @runtime_checkable
 class LiveImporter(Protocol):
     """An importer whose runtime sends what it has while it runs, piece by piece."""
 
-    def threads_of(self, file: SourceFile) -> frozenset[str]:
-        """Return the ids by which a piece belongs together with others. Raises SourceUnreadable."""
+    def pieces_of(self, file: SourceFile) -> Mapping[str, bytes]:
+        """Return what is to be kept of a piece until the rest has come, by the thread that it is of.
+
+        It is taken by the allow-list and holds no content. Raises SourceUnreadable.
+        """
+        ...
+
+    def read_beside(self, file: SourceFile, earlier: Earlier, key: HmacKey) -> SourceRead:
+        """Return the runs in a piece that `pieces_of` could read, and in what is kept of its threads."""
         ...
 
     def answer(self, file: SourceFile, refused: Sequence[SourceRefusal]) -> tuple[str, bytes]:

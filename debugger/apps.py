@@ -10,3 +10,4 @@ class DebuggerConfig(AppConfig):
     def ready(self) -> None:
         from branches import tasks  # noqa: F401 - importing it registers the tasks
         from debugger import celery  # noqa: F401 - importing it makes the app current
+        from debugger.web import sign_ins  # noqa: F401 - importing it hears of sign-ins

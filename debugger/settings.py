@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
@@ -31,6 +32,11 @@ BRANCHGATE_VAR.mkdir(parents=True, exist_ok=True, mode=0o700)
 BRANCHGATE_TARGETS = os.environ.get("BRANCHGATE_TARGETS", str(BRANCHGATE_VAR / "targets.json"))
 # One-click sign-in of the demo people; only ever honoured from the loopback interface.
 BRANCHGATE_DEMO = _flag("BRANCHGATE_DEMO")
+# Approvers and policy admins sign in with a second factor.
+BRANCHGATE_REQUIRE_MFA = _flag("BRANCHGATE_REQUIRE_MFA", default=True)
+# One OpenID Connect provider for signing in, where its issuer is named.
+BRANCHGATE_OIDC_ISSUER = os.environ.get("BRANCHGATE_OIDC_ISSUER", "").rstrip("/")
+BRANCHGATE_OIDC_NAME = os.environ.get("BRANCHGATE_OIDC_NAME", "your organisation")
 BRANCHGATE_PERMIT_S = min(_number("BRANCHGATE_PERMIT_S", 900), 900)
 BRANCHGATE_LEASE_S = _number("BRANCHGATE_LEASE_S", 30)
 BRANCHGATE_MAX_BATCH_BYTES = 1024 * 1024
@@ -73,6 +79,7 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "allauth.mfa",
     "ninja",
 ]
@@ -157,6 +164,22 @@ BRANCHGATE_EXCHANGE_URL = os.environ.get(
     "BRANCHGATE_EXCHANGE_URL", CELERY_BROKER_URL if CELERY_BROKER_URL.startswith("redis") else ""
 )
 
+
+def _provider_apps() -> list[dict[str, Any]]:
+    """Return the OpenID Connect provider that the environment names, if any."""
+    if not BRANCHGATE_OIDC_ISSUER:
+        return []
+    return [
+        {
+            "provider_id": "oidc",
+            "name": BRANCHGATE_OIDC_NAME,
+            "client_id": os.environ.get("BRANCHGATE_OIDC_CLIENT_ID", ""),
+            "secret": os.environ.get("BRANCHGATE_OIDC_CLIENT_SECRET", ""),
+            "settings": {"server_url": BRANCHGATE_OIDC_ISSUER, "oauth_pkce_enabled": True},
+        }
+    ]
+
+
 AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend",
     "allauth.account.auth_backends.AuthenticationBackend",
@@ -171,6 +194,18 @@ ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
 ACCOUNT_ADAPTER = "debugger.web.accounts.ClosedAccountAdapter"
+# Whoever decides proved within so many seconds who they are.
+ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
+ACCOUNT_REAUTHENTICATION_REQUIRED = True
+SOCIALACCOUNT_ADAPTER = "debugger.web.accounts.InvitedSocialAdapter"
+SOCIALACCOUNT_EMAIL_VERIFICATION = "none"
+SOCIALACCOUNT_PROVIDERS = {"openid_connect": {"APPS": _provider_apps()}}
+MFA_ADAPTER = "debugger.web.accounts.SealedMFAAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_TOTP_ISSUER = "Branchgate"
+# A code is good for the step before and after its own too: phones' clocks are a little off.
+MFA_TOTP_TOLERANCE = 1
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
@@ -187,6 +222,12 @@ STATIC_ROOT = BRANCHGATE_VAR / "static"
 STATIC_ROOT.mkdir(parents=True, exist_ok=True)
 WHITENOISE_USE_FINDERS = True
 
+
+def _origin(address: str) -> list[str]:
+    found = urlsplit(address)
+    return [f"{found.scheme}://{found.netloc}"] if found.netloc else []
+
+
 SECURE_CSP = {
     "default-src": ["'none'"],
     "script-src": ["'self'"],
@@ -194,7 +235,8 @@ SECURE_CSP = {
     "img-src": ["'self'", "data:"],
     "font-src": ["'self'"],
     "connect-src": ["'self'"],
-    "form-action": ["'self'"],
+    # A form that leads to the provider is sent on to its origin.
+    "form-action": ["'self'", *_origin(BRANCHGATE_OIDC_ISSUER)],
     "base-uri": ["'none'"],
     "frame-ancestors": ["'none'"],
 }

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -9,11 +10,16 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
 _STOP_S: Final = 12.0
 _PR_SET_PDEATHSIG: Final = 1
+_GIVEN_AWAY: Final = Path("/proc/sys/net/ipv4/ip_local_port_range")
+_FIRST_PORT: Final = 10_000
+_LAST_PORT: Final = 65_535
+_FEWEST_PORTS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +49,28 @@ def check_port(host: str, port: int) -> None:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
+    """Return a port that is free now, and that nobody else gets by chance before somebody listens there.
+
+    The system gives whoever asks for any port, and every connection, one of a range: this one lies below it.
+    """
+    most = _first_given_away() - 1
+    if most - _FIRST_PORT < _FEWEST_PORTS:
+        most = _LAST_PORT
+    while True:
+        port = random.SystemRandom().randint(_FIRST_PORT, most)
+        try:
+            check_port(host, port)
+        except PortBusy:
+            continue
+        return port
+
+
+def _first_given_away() -> int:
+    """Return the lowest port that the system gives away by itself."""
+    try:
+        return int(_GIVEN_AWAY.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return 32_768
 
 
 def wait_for(answered: Callable[[], bool], *, seconds: float, alive: Callable[[], bool]) -> bool:

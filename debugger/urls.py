@@ -15,4 +15,5 @@ urlpatterns = [
     path("accounts/", include("allauth.urls")),
     path("", include("debugger.web.branch_urls")),
     path("", include("debugger.web.run_urls")),
+    path("", include("debugger.web.workspace_urls")),
 ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from tests.builders import World
@@ -17,6 +18,14 @@ _RANDOM_ID = re.compile(r"([a-z]{2,3})_[a-z2-7]{24}")
 _VAR = tempfile.mkdtemp(prefix="branchgate-tests-")
 os.environ["BRANCHGATE_VAR"] = _VAR
 os.environ.setdefault("BRANCHGATE_TASKS_EAGER", "1")
+# The same examples everywhere and each time, however slow the machine is on which they are tried.
+settings.register_profile(
+    "branchgate",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("branchgate")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

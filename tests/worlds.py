@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,9 +17,11 @@ from uuid import uuid4
 import psycopg
 
 from debugger.supervisor import free_port
+from tests.patience import PATIENCE_S, comes
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 READY: Final = "Ctrl-C stops"
+_START_S: Final = 300.0
 SHARES_A_BROKER: Final = os.environ.get("CELERY_BROKER_URL", "").startswith("redis")
 _DATABASES: Final = ("DATABASE_URL", "DATABASE_OWNER_URL")
 # What the tests' own Django was told is nothing a person's shell would say.
@@ -75,11 +76,9 @@ class DemoProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        deadline = time.monotonic() + 120
-        while self.output().count(READY) == seen:
-            assert self.running.poll() is None, self.output()
-            assert time.monotonic() < deadline, self.output()
-            time.sleep(0.1)
+        comes(lambda: self.running.poll() is not None or self.output().count(READY) > seen, _START_S)
+        assert self.running.poll() is None, self.output()
+        assert self.output().count(READY) > seen, self.output()
         return self
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
@@ -89,10 +88,11 @@ class DemoProcess:
         if self.running.poll() is None:
             self.children = descendants(self.running.pid)
             self.running.send_signal(number)
-        return self.running.wait(40)
+        return self.running.wait(2 * PATIENCE_S)
 
     def left(self) -> list[int]:
-        """Return the processes it had started that still live."""
+        """Return the processes it had started that live on, however long they are waited for."""
+        comes(lambda: not any(map(is_alive, self.children)))
         return [pid for pid in self.children if is_alive(pid)]
 
 
@@ -105,7 +105,7 @@ def manage(*arguments: str, env: Mapping[str, str]) -> "subprocess.CompletedProc
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=900,
         check=False,
     )
 

@@ -7,6 +7,9 @@ from itertools import batched
 from pathlib import Path
 from typing import Any, Final
 
+from django.db import transaction
+
+from branches.commands.append_receipt import lock_names
 from branches.commands.ingest_receipts import ingest_receipts
 from branches.commands.refusal import Refused
 from branches.evidence import ids
@@ -76,7 +79,7 @@ def import_source(
     read = find("importers", importer).read(files, key)
     if run is not None and len(read.runs) > 1:
         raise Refused(rule="several_runs", field="run")
-    done = [_take_in(workspace, key, found, run, declared) for found in read.runs]
+    done = [take_in(workspace, key, found, run, declared) for found in read.runs]
     if read.refused:
         done = done or [Imported(run)]
         done[0].refused = [*read.refused, *done[0].refused]
@@ -123,16 +126,21 @@ def _by_run(batch: Iterable[tuple[int, bytes]]) -> Mapping[str | None, list[tupl
     return found
 
 
-def _take_in(
-    workspace: Workspace, key: HmacKey, source: SourceRun, run: str | None, declared: Declared
+def take_in(
+    workspace: Workspace,
+    key: HmacKey,
+    source: SourceRun,
+    run: str | None = None,
+    declared: Declared = UNDECLARED,
+    *,
+    live: bool = False,
 ) -> Imported:
+    """Take in one run that was read; `live`: from a piece, whose facts may be on record from earlier ones."""
     uid = run or imported_run(workspace, source.external_ref)
     writer, result = importer_of(workspace), Imported(uid, registry=source.registry)
-    known, receipts = _known_counts(uid, writer), list(source.receipts)
-    if known:
-        # A run begins once, whatever another file says of when.
-        receipts = [each for each in receipts if each.kind != "run_started"]
-        result.duplicates = len(source.receipts) - len(receipts)
+    known = _known_counts(uid, writer)
+    receipts = [each for each in source.receipts if not _stands(uid, each, known, live=live)]
+    result.duplicates = len(source.receipts) - len(receipts)
     names = _names_of(workspace, uid, declared)
     tools = _tools_of(workspace, uid, declared)
     sent = (_as_declared(each, declared, tools) for each in _sent(uid, receipts, known, workspace))
@@ -140,6 +148,21 @@ def _take_in(
         lines = [json.dumps(cover_names(each, names, key)).encode() for each in batch]
         _ingest(writer, lines, result, lambda line, batch=batch: f"{batch[line - 1]['kind']}:{line}")
     return result
+
+
+def _stands(uid: str, receipt: SourceReceipt, known: Mapping[str, int], *, live: bool) -> bool:
+    """Whether a fact is on record, and what is said of it now is not compared with that.
+
+    A run begins once and a gap is one, whatever another file says of when. A piece that came before the
+    spans above it said less of whose fact it was than is known once they are here.
+    """
+    if receipt.kind == "run_started":
+        return bool(known)
+    return (live or receipt.kind == "recording_gap") and _event_of(uid, receipt) in known
+
+
+def _event_of(uid: str, receipt: SourceReceipt) -> str:
+    return ids.derive_id("evt", uid, receipt.kind, receipt.place)
 
 
 def _as_declared(
@@ -180,7 +203,7 @@ def _sent(
     """Yield receipts as a writer sends them; what was sent before keeps its count."""
     count = max(known.values(), default=0)
     for receipt in receipts:
-        event = ids.derive_id("evt", uid, receipt.kind, receipt.place)
+        event = _event_of(uid, receipt)
         if event not in known:
             count += 1
         actor = {"type": "machine", "id": workspace.uid}
@@ -210,9 +233,19 @@ def _ingest(writer: Recorder, lines: list[bytes], result: Imported, where: Any) 
 
 def importer_of(workspace: Workspace) -> Recorder:
     """Return the writer of imported receipts: a recorder of the product's own that cannot redeem anything."""
-    existing = Recorder.objects.filter(workspace=workspace, runtime="import").first()
+    existing = _importer_in(workspace)
     if existing is not None:
         return existing
+    with transaction.atomic():
+        lock_names([f"{workspace.uid}:import"])  # of two, one would own runs that the other writes into
+        return _importer_in(workspace) or _made_importer(workspace)
+
+
+def _importer_in(workspace: Workspace) -> Recorder | None:
+    return Recorder.objects.filter(workspace=workspace, runtime="import").first()
+
+
+def _made_importer(workspace: Workspace) -> Recorder:
     token = ApiToken.objects.create(
         uid=ids.mint("tok"),
         workspace=workspace,

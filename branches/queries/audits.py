@@ -123,7 +123,8 @@ def audits_json(audits: Audits | None) -> dict[str, Any]:
 def _stops(run: Run) -> Iterator[StopAudit]:
     checked = latest(run.pk, "outcome_checked")
     routed = newest_by_subject(links([run.pk], ("approval_routed",)))
-    for stopped in links([run.pk], ("stopped",)):
+    newest = {item.body.get("loop_ref") or item.event_id: item for item in links([run.pk], ("stopped",))}
+    for stopped in sorted(newest.values(), key=lambda item: (item.at, item.id)):
         route = routed.get(stopped.event_id)
         verdict = stop_verdict(stopped, checked, route)
         if verdict is not None:
@@ -212,6 +213,18 @@ def start_of(run: Run) -> Link | None:
     return latest(run.family_id, "run_started")
 
 
+def _evidence(run: Run, started: Link) -> str:
+    """Return what a topology rests on: a gap that was said outweighs who declares that there is none."""
+    line, at = [run.pk], run.parent
+    while at is not None:
+        line.append(at.pk)
+        at = at.parent
+    gaps = {item.body["gap"] for item in links(line, ("recording_gap",))}
+    if "sampled" in gaps:
+        return "sampled"
+    return "complete" if started.body["recording"] in _WHOLE and not gaps else "unknown"
+
+
 def _only_phase(contract: Mapping[str, Any]) -> str:
     """Return the phase of a run that names none, where the contract has but one."""
     phases = list(contract["phases"])
@@ -226,7 +239,7 @@ def _run_facts(run: Run, started: Link, contract: Mapping[str, Any], now: dateti
         "phase": started.body["phase"] or _only_phase(contract),
         "parent_terminal": latest(run.pk, "stopped") is not None,
         "outcome_receipt": bool(has_receipt),
-        "evidence": "complete" if started.body["recording"] in _WHOLE else "unknown",
+        "evidence": _evidence(run, started),
         "now": stamp(now),
         "deadline": None,
         "dependency": None,

@@ -17,6 +17,7 @@ from branches.queries.authority_words import AuthorityWords, authority_words
 from branches.queries.branch_facts import BranchView, branch_view
 from branches.queries.chains import Link, head, links, newest_by_subject
 from branches.queries.configuration import Part, configuration_delta
+from branches.queries.conformance import Conformance, conformance_of
 from branches.queries.evidence_rows import EffectRow, KeyRow, effect_row, key_row
 from branches.queries.family import Family, family_of
 from branches.queries.gate_words import LEDGER_WORDS, GateRow, gate_rows
@@ -82,6 +83,7 @@ class BranchPage:
     declined: str | None
     """Why the recorder would not start the branch, where that was its last word."""
     recorder: Recorder | None
+    conformance: Conformance
     online: bool
     receipts: int
     head: str | None
@@ -220,6 +222,7 @@ def branch_page(view: BranchView, under_way: _UnderWay) -> BranchPage:
         permit=waiting,
         declined=permit.end.rule if permit is not None and hasattr(permit, "end") else None,
         recorder=recorder,
+        conformance=conformance_of(recorder),
         online=is_online(recorder),
         receipts=seq,
         head=digest,

@@ -361,9 +361,12 @@ def _is_complete(family: Family, run: Run, left_at: int) -> bool:
 
 
 def _is_counted(run: Run) -> bool:
-    """Return whether the writer has closed its recording and as many receipts are there as it counted."""
+    """Return whether the writer has closed its recording and as many receipts are there as it counted.
+
+    A recording that says itself that something is missing is not complete, whatever was counted.
+    """
     closed = latest(run.pk, "recording_closed")
-    if closed is None:
+    if closed is None or latest(run.pk, "recording_gap") is not None:
         return False
     # Two ranges beside the writer, each of which the index of events has in order: asked for as one, both
     # databases read the whole run.

@@ -148,6 +148,8 @@ def _words(item: Link) -> str:
             return f"answer: {str(body['answer']).replace('_', ' ')}"
         case "interaction":
             return f"{body['kind']} edge"
+        case "recording_gap":
+            return f"recording gap: {body['gap']}"
         case "stopped":
             return f"stopped: {str(body['stop_cause'] or 'cause not recorded').replace('_', ' ')}"
     return item.kind.replace("_", " ")

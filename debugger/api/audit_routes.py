@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from django.http import HttpRequest
+from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Router, Schema
 
 from branches.queries.api_views import recoveries_json
 from branches.queries.audits import audits_json, audits_now
 from branches.queries.clock import now
 from branches.queries.lookups import run_named
+from branches.queries.workspace_chain import exported_chain
 from debugger.api.tokens import TokenAuth, machine_of
 
 router = Router(tags=["audits"])
@@ -63,3 +64,10 @@ def audits(request: HttpRequest, run: str) -> dict[str, Any]:
 def recoveries(request: HttpRequest, run: str) -> dict[str, Any]:
     """Return the decisions on a run's handoffs that are still to be carried out."""
     return {"recoveries": recoveries_json(run_named(machine_of(request).workspace, run), now())}
+
+
+@router.get("/audit", auth=TokenAuth("read"))
+def workspace_chain(request: HttpRequest, from_seq: int = 1) -> StreamingHttpResponse:
+    """Stream the workspace's own chain as NDJSON, exact bytes: people, roles, policies, tokens, decisions."""
+    lines = exported_chain(machine_of(request).workspace, from_seq=max(1, min(from_seq, 2**31 - 1)))
+    return StreamingHttpResponse(lines, content_type="application/x-ndjson")

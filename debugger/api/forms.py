@@ -162,6 +162,16 @@ class DeclineIn(Closed):
     rule: Annotated[str, Field(max_length=48, pattern="^[a-z][a-z0-9_]*$")]
 
 
+class ConformanceIn(Closed):
+    """What a recorder kept of the conformance suite's promises: by the names of its checks."""
+
+    runtime: Annotated[str, Field(max_length=96)]
+    runtime_version: Annotated[str, Field(max_length=32)]
+    suite: Annotated[str, Field(max_length=32)]
+    passed: Annotated[list[str], Field(max_length=64)]
+    failed: Annotated[list[str], Field(max_length=64)]
+
+
 class LeaseIn(Closed):
     attempt: Id
 

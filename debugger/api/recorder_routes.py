@@ -10,6 +10,7 @@ from ninja import Router, Status
 from branches.commands.admit import note_presence, pair_recorder
 from branches.commands.redeem_permit import decline_permit, redeem_permit
 from branches.commands.renew_lease import renew_lease
+from branches.commands.report_conformance import report_conformance
 from branches.evidence import boxes
 from branches.queries.lookups import (
     branch_named,
@@ -52,6 +53,13 @@ def pair(request: HttpRequest, body: forms.Pairing) -> Status[Any]:
             "hmac_key": {"key_id": key.key_id, "sealed": base64.b64encode(sealed).decode()},
         },
     )
+
+
+@router.post("/recorders/conformance", auth=TokenAuth("redeem"), response=forms.DoneOut)
+def conformance(request: HttpRequest, body: forms.ConformanceIn) -> dict[str, bool]:
+    """Take a recorder's own word on which promises about permits it kept in the conformance suite."""
+    report_conformance(recorder=machine_of(request).paired(), **body.dict())
+    return {"ok": True}
 
 
 @router.get("/recorder/work", auth=TokenAuth("redeem"), response=forms.WorkOut)

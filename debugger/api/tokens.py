@@ -6,6 +6,7 @@ from django.http import HttpRequest
 from ninja.security import HttpBearer
 
 from branches.commands.admit import token_digest
+from branches.commands.give_token import note_token_use
 from branches.queries.lookups import ApiTokenRow, RecorderRow, WorkspaceRow, recorder_of, usable_token
 from debugger.api.errors import Problem
 
@@ -43,4 +44,5 @@ class TokenAuth(HttpBearer):
         row = usable_token(token_digest(token))
         if row is None or self.scope not in row.scopes:
             return None
+        note_token_use(token=row)
         return Machine(row, row.workspace, recorder_of(row))

@@ -5,13 +5,13 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.csrf import csrf_exempt
 
-from branches.commands.import_source import import_source
+from branches.commands.import_live import import_live
 from branches.ports import LiveImporter, SourceFile, SourceRefusal, SourceUnreadable
 from branches.registry import PluginMissing, find
 from debugger.api.bodies import read_at_most
 from debugger.api.errors import problem_response
 from debugger.api.tokens import TokenAuth
-from debugger.intake import intake
+from debugger.intake import beside
 
 MOST_BYTES: Final = 16 * 1024 * 1024
 _LABEL: Final = "request"
@@ -36,13 +36,15 @@ def traces(request: HttpRequest) -> HttpResponse:
     try:
         importer = find("importers", "otlp")
         assert isinstance(importer, LiveImporter)  # noqa: S101 - ours is one
-        threads = importer.threads_of(file)
+        pieces = importer.pieces_of(file)
     except PluginMissing:
         return problem_response(501, "plugin_missing:importers")
     except SourceUnreadable as error:
         return problem_response(_status_of(error), error.rule, error.field)
-    pieces = intake.beside(machine.workspace.uid, file, threads)
-    done = import_source(workspace=machine.workspace, importer="otlp", files=pieces)
+    earlier = beside(machine.workspace, pieces)
+    done = import_live(
+        workspace=machine.workspace, importer=importer, file=file, threads=pieces, earlier=earlier
+    )
     refused = [each for result in done for each in result.refused if _is_of_this(each)]
     media, body = importer.answer(file, refused)
     return HttpResponse(body, content_type=media)

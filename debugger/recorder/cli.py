@@ -13,6 +13,8 @@ from typing import Any
 
 from debugger.recorder import pairing
 from debugger.recorder.client import Client, GateRefused, GateUnreachable
+from debugger.recorder.conformance import run_suite
+from debugger.recorder.conformance.subjects import SUBJECTS, subject_of
 from debugger.recorder.recorder import Recorder, runtime_version
 from debugger.recorder.serving import Serving
 
@@ -59,6 +61,11 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--targets", type=Path, help="JSON file of probe targets")
     run.add_argument("--context", metavar="MODULE:NAME", help="factory of the graph's context for a resume")
     run.set_defaults(do=_run)
+    conform = commands.add_parser(
+        "conform", parents=[shared, server], help="try this runtime's recorder, and report what it kept"
+    )
+    conform.add_argument("--runtime", required=True, choices=sorted(SUBJECTS))
+    conform.set_defaults(do=_conform)
     return parser
 
 
@@ -108,6 +115,18 @@ def _run(options: argparse.Namespace) -> int:
     finally:
         recorder.close()
     return 0
+
+
+def _conform(options: argparse.Namespace) -> int:
+    report = run_suite(subject_of(options.runtime))
+    for each in report.outcomes:
+        print(f"{'kept  ' if each.kept else 'BROKEN'} {each.name} {each.word}".rstrip())
+    options.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    client = Client(options.server, _token(options.token_file))
+    runtime = {"name": report.runtime, "version": report.version}
+    pairing.pair(options.home, client, name=options.name, runtime=runtime)
+    client.report_conformance(report.as_json())
+    return 0 if not report.failed else 1
 
 
 def _stop_on_signals(serving: Serving) -> None:

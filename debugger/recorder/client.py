@@ -100,6 +100,10 @@ class Client:
         """Ask whether the branch may take its next step."""
         return self._post(f"branches/{branch}/lease", {"attempt": attempt})
 
+    def report_conformance(self, report: Mapping[str, Any]) -> None:
+        """Say what of the conformance suite this recorder kept."""
+        self._post("recorders/conformance", report)
+
     def answer_content(self, request: str, answer: Mapping[str, str]) -> None:
         """Answer a request for content with sealed bytes (base64), or with a problem."""
         self._post(f"content/{request}", dict(answer))

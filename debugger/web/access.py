@@ -43,7 +43,7 @@ def member[**P](view: View[P]) -> Callable[Concatenate[Any, P], HttpResponseBase
     @wraps(view)
     def guarded(request: Any, *args: P.args, **kwargs: P.kwargs) -> HttpResponseBase:
         if not request.user.is_authenticated:
-            return _sign_in(request)
+            return sign_in_first(request)
         if _has_nul(request.GET) or _has_nul(request.POST):
             raise BadRequest  # no database takes one, and no field of ours means it
         workspace = workspace_now(request)
@@ -72,7 +72,9 @@ def for_readers[V: Callable[..., Any]](view: V) -> V:
 def require_role(request: PageRequest, *roles: str) -> None:
     """Refuse whoever holds none of these roles. Raises PermissionDenied, with what it takes."""
     if request.roles.isdisjoint(roles):
-        raise PermissionDenied(f"This page is for {' and '.join(role.replace('_', ' ') for role in roles)}s.")
+        raise PermissionDenied(
+            f"This page is for {' and '.join(role.replace('_', ' ') + 's' for role in roles)}."
+        )
 
 
 def _set_up(request: PageRequest) -> HttpResponseBase:
@@ -87,7 +89,7 @@ def _has_nul(form: QueryDict) -> bool:
     return any("\0" in value for _, values in form.lists() for value in values)
 
 
-def _sign_in(request: Any) -> HttpResponseBase:
+def sign_in_first(request: Any) -> HttpResponseBase:
     """Send a stranger to the sign-in page; a fragment's page is reloaded rather than filled with a form."""
     if request.htmx:
         return HttpResponse(status=401, headers={"HX-Refresh": "true"})

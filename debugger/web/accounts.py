@@ -64,6 +64,12 @@ class InvitedSocialAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         sociallogin.account.extra_data = {}
 
 
+    def populate_user(self, request: HttpRequest, sociallogin: Any, data: dict[str, Any]) -> PersonRow:
+        """Take the name that the provider suggests, and nothing else of what it tells."""
+        made: PersonRow = super().populate_user(request, sociallogin, {"username": data.get("username")})
+        return made
+
+
 class SealedMFAAdapter(DefaultMFAAdapter):  # type: ignore[misc]
     """Secrets of second factors lie encrypted in the database."""
 

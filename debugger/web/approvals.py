@@ -16,6 +16,7 @@ from branches.queries.inbox import notices
 from branches.queries.lookups import RequestRow, branch_named, request_named
 from debugger.exchange import fetch_content
 from debugger.web.access import PageRequest, member, refuse
+from debugger.web.confirmation import confirmed
 from debugger.web.refusals import refusal_words
 
 
@@ -30,6 +31,7 @@ def inbox(request: PageRequest) -> HttpResponse:
 
 @member
 @require_http_methods(["GET", "POST"])
+@confirmed
 def decision(request: PageRequest, uid: str) -> HttpResponse:
     """Show a request and what it is bound to, or take this person's decision on it."""
     asked = request_named(request.workspace, uid)
@@ -83,6 +85,7 @@ def disclose(request: PageRequest, uid: str, edit: int) -> HttpResponse:
 
 @member
 @require_POST
+@confirmed
 def revoke(request: PageRequest, uid: str) -> HttpResponse:
     """Take authority over a branch back for good."""
     row = branch_named(request.workspace, uid)

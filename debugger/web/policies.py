@@ -15,10 +15,12 @@ from branches.commands.refusal import Refused
 from branches.queries.lookups import change_named
 from branches.queries.policy_page import policy_page
 from debugger.web.access import PageRequest, member, refuse
+from debugger.web.confirmation import confirmed
 
 
 @member
 @require_http_methods(["GET", "POST"])
+@confirmed
 def policies(request: PageRequest) -> HttpResponse:
     """Show the policy in effect and the form that proposes another, or propose it."""
     if request.method == "POST":
@@ -28,6 +30,7 @@ def policies(request: PageRequest) -> HttpResponse:
 
 @member
 @require_POST
+@confirmed
 def change(request: PageRequest, uid: str) -> HttpResponse:
     """Take this person's decision on a change of class CP, or take their own proposal back."""
     row, form = change_named(request.workspace, uid), request.POST

@@ -76,5 +76,5 @@ def leftovers(visits: Path) -> tuple[list[Path], dict[str, bytes]]:
 def running(pid: str) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False

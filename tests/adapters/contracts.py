@@ -3,7 +3,6 @@
 import os
 import re
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,12 +11,11 @@ from typing import Any, Final
 import pytest
 
 from tests.adapters.mail_server import MailServer
-from tests.adapters.wire import open_descriptors
+from tests.adapters.wire import leaves_nothing_open
+from tests.patience import END_S, ends
 
 WORD: Final = re.compile("[a-z_]{3,40}")
 VERSION: Final = re.compile("[A-Za-z0-9._-]{1,64}")
-MOST_S: Final = 8.0
-"""Of the 25 seconds that one question may take at all: deadlines are made short here."""
 ODD: Final[dict[str, Any]] = {
     "half of a character": "\ud800",
     "a zero byte": "/a\0b",
@@ -45,16 +43,11 @@ def mail_server() -> Iterator[MailServer]:
 
 
 @contextmanager
-def ends_cleanly(most_s: float = MOST_S) -> Iterator[None]:
-    """Fail where something takes too long, or leaves a process or something open behind."""
-    processes, descriptors, began = children(), open_descriptors(), time.monotonic()
-    yield
-    assert time.monotonic() - began < most_s
-    for _ in range(20):  # what another thread closes is closed soon
-        if open_descriptors() <= descriptors:
-            break
-        time.sleep(0.1)
-    assert open_descriptors() <= descriptors
+def ends_cleanly(most_s: float = END_S) -> Iterator[None]:
+    """Fail where something does not end, or leaves a process or something open behind."""
+    processes = children()
+    with leaves_nothing_open(), ends(most_s):
+        yield
     assert children() <= processes
 
 

@@ -5,10 +5,9 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -17,6 +16,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+
+from debugger.supervisor import free_port
+from tests.patience import PATIENCE_S, comes
 
 USER, PASSWORD = "desk@example.org", "s3cret-Pa55"
 CONFIGURATION = """
@@ -68,7 +70,7 @@ class MailServer:
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="mail-"))
         self.folder.chmod(0o755)
-        self.plain, self.tls = _free_port(), _free_port()
+        self.plain, self.tls = free_port(), free_port()
         self.ca_file = self.folder / "cert.pem"
         certify(self.folder)
         (self.folder / "mail").mkdir()
@@ -99,19 +101,22 @@ class MailServer:
         )
 
     def _await(self) -> None:
-        until = time.monotonic() + 15
-        while time.monotonic() < until:
-            try:
-                with self.session():
-                    return
-            except (OSError, imaplib.IMAP4.error):
-                time.sleep(0.1)
+        if not comes(lambda: self.running.poll() is not None or self._answers()):
+            said = self._said()
+            self.close()
+            raise RuntimeError(f"dovecot did not start: {said}")
+
+    def _answers(self) -> bool:
+        with suppress(OSError, imaplib.IMAP4.error), self.session():
+            return True
+        return False
+
+    def _said(self) -> str:
         log = self.folder / "log"
-        self.close()
-        raise RuntimeError(f"dovecot did not start: {log}")
+        return log.read_text() if log.exists() else "nothing"
 
     def session(self) -> imaplib.IMAP4:
-        signed_in = imaplib.IMAP4("127.0.0.1", self.plain, timeout=10)
+        signed_in = imaplib.IMAP4("127.0.0.1", self.plain, timeout=PATIENCE_S)
         signed_in.login(USER, PASSWORD)
         return signed_in
 
@@ -132,13 +137,8 @@ class MailServer:
 
     def close(self) -> None:
         self.running.send_signal(signal.SIGTERM)
-        self.running.wait(timeout=10)
+        self.running.wait(timeout=PATIENCE_S)
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
 
 
 def certify(folder: Path) -> None:

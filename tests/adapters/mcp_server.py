@@ -18,7 +18,7 @@ async def list_tools(context, params):
     start = int(params.cursor) if params is not None and params.cursor else 0
     end = start + SETTINGS["page"]
     if SETTINGS.get("hang"):
-        await asyncio.sleep(60)
+        await asyncio.sleep(120)
     if SETTINGS.get("noise"):
         print("CONTENT-MARKER-7f3a is no JSON", flush=True)
     if start >= SETTINGS.get("breaks_at", start + 1):

@@ -44,6 +44,12 @@ class Sent:
     events: Sequence[tuple[str, Mapping[str, Value]]] = ()
     links: Sequence[tuple[int, int, str]] = ()
     """Trace, span and kind."""
+    trace_state: str = ""
+    flags: int = 0
+    dropped: tuple[int, int, int] = (0, 0, 0)
+    """How many attributes, events and links are not there."""
+    dropped_inside: int = 0
+    """How many attributes of each of its events and links are not there."""
 
     @property
     def times(self) -> tuple[int, int]:
@@ -107,13 +113,16 @@ def as_protobuf(spans: Iterable[Sent], scope: str = "") -> bytes:
         span.name = each.name
         span.start_time_unix_nano, span.end_time_unix_nano = each.times
         span.status.code = each.status
+        span.trace_state, span.flags = each.trace_state, each.flags
+        span.dropped_attributes_count, span.dropped_events_count, span.dropped_links_count = each.dropped
         _fill(span.attributes, each.attributes)
         for name, attributes in each.all_events():
-            event = span.events.add(name=name)
+            event = span.events.add(name=name, dropped_attributes_count=each.dropped_inside)
             _fill(event.attributes, attributes)
         for trace, other, kind in each.links:
             link = span.links.add(trace_id=trace.to_bytes(16), span_id=other.to_bytes(8))
-            _fill(link.attributes, {"app.link.kind": kind})
+            link.dropped_attributes_count = each.dropped_inside
+            _fill(link.attributes, {"app.link.kind": kind} if kind else {})
     written: bytes = request.SerializeToString()
     return written
 
@@ -144,7 +153,14 @@ def as_json(spans: Iterable[Sent], scope: str = "") -> bytes:
 
 def _object(each: Sent) -> dict[str, Any]:
     start, end = each.times
+    inside = {"droppedAttributesCount": each.dropped_inside}
+    attributes, events, links = each.dropped
     return {
+        "traceState": each.trace_state,
+        "flags": each.flags,
+        "droppedAttributesCount": attributes,
+        "droppedEventsCount": events,
+        "droppedLinksCount": links,
         "traceId": f"{each.trace:032x}",
         "spanId": f"{each.span:016x}",
         "parentSpanId": f"{each.parent:016x}" if each.parent else "",
@@ -153,12 +169,15 @@ def _object(each: Sent) -> dict[str, Any]:
         "endTimeUnixNano": str(end),
         "status": {"code": each.status},
         "attributes": _pairs(each.attributes),
-        "events": [{"name": name, "attributes": _pairs(found)} for name, found in each.all_events()],
+        "events": [
+            {"name": name, "attributes": _pairs(found), **inside} for name, found in each.all_events()
+        ],
         "links": [
             {
                 "traceId": f"{trace:032x}",
                 "spanId": f"{span:016x}",
-                "attributes": _pairs({"app.link.kind": kind}),
+                "attributes": _pairs({"app.link.kind": kind} if kind else {}),
+                **inside,
             }
             for trace, span, kind in each.links
         ],

@@ -141,7 +141,7 @@ class Repository(Place):
     def stalling(self, patch: pytest.MonkeyPatch) -> Iterator[Target]:
         slow = self.folder / "bin"
         slow.mkdir()
-        (slow / "git").write_text("#!/bin/sh\nsleep 60 &\nwait\n")
+        (slow / "git").write_text("#!/bin/sh\nsleep 120 &\nwait\n")
         (slow / "git").chmod(0o755)
         patch.setenv("PATH", f"{slow}:{os.environ['PATH']}")
         patch.setattr(git_commands, "TIMEOUT_S", 0.8)

@@ -1,17 +1,19 @@
 """Places on this machine's disk: a folder, a credential, a saved list of tools."""
 
+import itertools
 import json
 import os
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
 from branches.ports import Target
+from debugger.adapters.probes import file_tree
 from tests.adapters.places import MARKER, PipedPlace, Place, target, tool
 
 
@@ -62,20 +64,16 @@ class Folder(Place):
 
     @contextmanager
     def stalling(self, patch: pytest.MonkeyPatch) -> Iterator[Target]:
-        """A folder that never rests."""
-        stopped = threading.Event()
+        """A folder that never rests: each time it is listed, somebody writes into it."""
+        real, number = os.scandir, itertools.count()
 
-        def write() -> None:
-            while not stopped.is_set():
-                (self.path / "log").write_text("x")
+        def meddle(*given: Any) -> Any:
+            (self.path / f"log{next(number)}").write_text("x")
+            return real(*given)
 
-        writing = threading.Thread(target=write)
-        writing.start()
-        try:
+        with patch.context() as meddled:
+            meddled.setattr(file_tree.os, "scandir", meddle)
             yield self.target()
-        finally:
-            stopped.set()
-            writing.join()
 
 
 class Secret(PipedPlace):

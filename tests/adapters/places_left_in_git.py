@@ -49,7 +49,7 @@ class Ref(Place):
     def stalling(self) -> Iterator[Target]:
         slow = self.folder / "bin"
         slow.mkdir()
-        (slow / "git").write_text("#!/bin/sh\nsleep 60 &\nwait\n")
+        (slow / "git").write_text("#!/bin/sh\nsleep 120 &\nwait\n")
         (slow / "git").chmod(0o755)
         self.patch.setenv("PATH", f"{slow}:{os.environ['PATH']}")
         hurry(self.patch)

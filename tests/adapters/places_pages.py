@@ -5,7 +5,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,9 @@ import pytest
 from branches.ports import StateMeasurement, Target
 from debugger.adapters.probes import browser
 from debugger.adapters.probes.browser import BrowserProbe
+from debugger.supervisor import free_port
 from tests.adapters.places import MARKER, MOMENT, Place, Web, silent, target, tool
+from tests.patience import comes
 
 HTML = [("Content-Type", "text/html; charset=utf-8")]
 SERVER = Path(__file__).with_name("mcp_server.py")
@@ -221,16 +222,17 @@ class ToolsServer(Place):
 
 def serve_tools(settings: Path) -> tuple[str, subprocess.Popen[bytes]]:
     """Start a server of tools over HTTP; return its address once it answers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, str(SERVER), str(settings), str(port)]
     started = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    for _ in range(400):
-        with socket.socket() as trying:
-            if trying.connect_ex(("127.0.0.1", port)) == 0:
-                return f"http://127.0.0.1:{port}/mcp", started
-        time.sleep(0.05)
+    if comes(lambda: started.poll() is not None or listens(port)) and started.poll() is None:
+        return f"http://127.0.0.1:{port}/mcp", started
     started.kill()
     started.wait()
     pytest.fail("the server did not start")
+
+
+def listens(port: int) -> bool:
+    """Whether somebody listens on a port of the loopback interface."""
+    with socket.socket() as trying:
+        return trying.connect_ex(("127.0.0.1", port)) == 0

@@ -15,6 +15,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.graph import END, START, MessagesState, StateGraph
 
 from branches.ports import Moment, Target
+from debugger.adapters import postgres
 from debugger.adapters.probes import langgraph_memory
 from tests.adapters.places import KEY, MARKER, NOW, PipedPlace, Place, target
 from tests.adapters.places_journals import turn_table
@@ -132,6 +133,7 @@ class PostgresMemory(Place):
     @contextmanager
     def stalling(self, patch: pytest.MonkeyPatch) -> Iterator[Target]:
         patch.setattr(langgraph_memory, "TIMEOUT_S", 1.0)
+        patch.setattr(postgres, "CONNECT_S", 2)
         with wire(POSTGRES, then="stall", most=900) as between:
             yield self.store.target(port=between.port)
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from branches.ports import Target
-from debugger.adapters import redis_wire
+from debugger.adapters import postgres, redis_wire
 from tests.adapters.places import MARKER, Place, target
 from tests.adapters.wire import POSTGRES, REDIS, REDIS_DATABASE, Wire, database, wire
 
@@ -95,6 +95,7 @@ class PostgresRows(Rows):
 
     @contextmanager
     def stalling(self, patch: pytest.MonkeyPatch) -> Iterator[Target]:
+        patch.setattr(postgres, "CONNECT_S", 2)
         with wire(POSTGRES, then="stall", most=900) as between:
             yield self.at(between.port, timeout_s=1)
 
@@ -109,7 +110,7 @@ class Redis(Place):
         super().__init__(folder)
         client = pytest.importorskip("redis", reason="needs redis")
         self.name = f"branchgate:contract:{MARKER}:{uuid4().hex}"
-        self.server: Any = self.held.enter_context(client.Redis(*REDIS, db=REDIS_DATABASE, socket_timeout=5))
+        self.server: Any = self.held.enter_context(client.Redis(*REDIS, db=REDIS_DATABASE, socket_timeout=60))
         try:
             self.server.ping()
         except client.ConnectionError:

@@ -15,7 +15,7 @@ from tests.adapters.wire import REDIS, REDIS_DATABASE
 
 @pytest.fixture
 def server() -> Iterator[Any]:
-    made = client.Redis(*REDIS, db=REDIS_DATABASE, socket_timeout=5)
+    made = client.Redis(*REDIS, db=REDIS_DATABASE, socket_timeout=60)
     try:
         made.ping()
     except client.ConnectionError:

@@ -9,9 +9,10 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from branches.ports import DestinationAnswer, OutcomeCheck
-from debugger.adapters import outbound
+from debugger.adapters import outbound, postgres
 from debugger.adapters.destinations import connections, git_commands, imap_mailbox, sql_rows
 from tests.adapters.wire import accepting
+from tests.patience import PATIENCE_S, STALL_S
 
 OPERATION = "hmac-sha256:0badc0de:" + "1" * 64 + "+br_abcdefghijklmnopqrstuvwx"
 NAMED = OPERATION.replace(":", "-")
@@ -44,7 +45,7 @@ def says(said: bytes) -> Callable[[socket.socket], None]:
     """Say something once asked, and close."""
 
     def talk(connection: socket.socket) -> None:
-        connection.settimeout(0.5)
+        connection.settimeout(PATIENCE_S)
         with suppress(OSError):
             connection.recv(4096)
         connection.sendall(said)
@@ -62,7 +63,7 @@ def stalls(said: bytes = b"") -> Callable[[socket.socket], None]:
 
     def talk(connection: socket.socket) -> None:
         connection.sendall(said)
-        connection.settimeout(8)
+        connection.settimeout(STALL_S)
         with suppress(OSError):
             while connection.recv(4096):
                 pass
@@ -75,7 +76,8 @@ def drips(said: bytes = b"") -> Callable[[socket.socket], None]:
 
     def talk(connection: socket.socket) -> None:
         connection.sendall(said)
-        for _ in range(80):
+        until = time.monotonic() + STALL_S
+        while time.monotonic() < until:  # or until nobody listens any more
             time.sleep(0.1)
             connection.sendall(b"x")
 
@@ -83,7 +85,7 @@ def drips(said: bytes = b"") -> Callable[[socket.socket], None]:
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.8) -> None:
-    """Make every deadline short."""
+    """Make every deadline short; only where it is to run out."""
     for module, name in (
         (outbound, "READ_S"),
         (connections, "READ_S"),
@@ -92,6 +94,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch, seconds: float = 0.8) -> None:
         (git_commands, "TIMEOUT_S"),
     ):
         monkeypatch.setattr(module, name, seconds)
+    monkeypatch.setattr(postgres, "CONNECT_S", 2)  # whole seconds, and no fewer
 
 
 def nothing_of(answer: DestinationAnswer | OutcomeCheck, *words: str) -> bool:

@@ -17,6 +17,7 @@ from tests.adapters import browsers
 from tests.adapters.browsers import leftovers, running
 from tests.adapters.places import KEY, MARKER, Web
 from tests.adapters.places_pages import HTML, Shop
+from tests.patience import PATIENCE_S, ends
 
 pytestmark = browsers.needs_chromium
 hurried = browsers.hurried
@@ -104,18 +105,16 @@ def test_it_opens_no_page_that_is_not_allowed(shop: Shop, url: str, allow: Any, 
 def test_it_ends_a_visit_that_hangs_and_leaves_nothing_behind(
     shop: Shop, visits: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(browser, "TIMEOUT_S", 3.0)
+    monkeypatch.setattr(browser, "TIMEOUT_S", 9.0)  # by then the browser runs, and waits for the page
     shop.pages["/orders/7"] = (200, HTML, "<script>for (;;) {}</script>")
-    began = time.monotonic()
     commands: set[bytes] = set()
-    with ThreadPoolExecutor(1) as pool:
+    with ends(PATIENCE_S), ThreadPoolExecutor(1) as pool:
         visit = pool.submit(shop.measured)
         while not visit.done():
             commands.update(leftovers(visits)[1].values())
             time.sleep(0.05)
     found = visit.result()
     assert (found.fingerprint, found.reachable, found.problem) == (None, False, "timeout")
-    assert time.monotonic() - began < 15
     assert any(b"--user-data-dir=" + bytes(visits) in command for command in commands)
     assert leftovers(visits) == ([], {})
 
@@ -131,14 +130,14 @@ def test_it_takes_no_half_page_for_a_page(shop: Shop, monkeypatch: pytest.Monkey
 def test_it_ends_a_browser_that_detaches_itself_and_all_it_started(
     shop: Shop, visits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(browser, "TIMEOUT_S", 2.5)
+    monkeypatch.setattr(browser, "TIMEOUT_S", 9.0)  # by then all of them run, and the driver still waits
     sign = tmp_path / "pids"
     fake = tmp_path / "fake-browser"
     fake.write_text(
         f"#!{sys.executable}\nimport os, time\n"
         f"os.setsid() if os.getpid() != os.getsid(0) else None\n"
         f"for _ in range(3):\n    if os.fork() == 0: os.setsid()\n"
-        f"open({str(sign)!r}, 'a').write(f'{{os.getpid()}}\\n')\ntime.sleep(60)\n"
+        f"open({str(sign)!r}, 'a').write(f'{{os.getpid()}}\\n')\ntime.sleep(120)\n"
     )
     fake.chmod(0o755)
     found = shop.measured(chromium=str(fake))

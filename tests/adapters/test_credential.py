@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import sys
-import threading
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from branches.ports import StateMeasurement, StateProbe, Unsupported
 from debugger.adapters.probes import credential
 from debugger.adapters.probes.credential import CredentialProbe
 from tests.adapters.places import KEY, MARKER, MOMENT, target
-from tests.adapters.wire import open_descriptors
+from tests.adapters.wire import leaves_nothing_open
 
 NAME = "BRANCHGATE_TEST_CREDENTIAL"
 SOON = 4_000_000_000  # in 2096: a moment of today would give each test another name in each worker
@@ -246,14 +246,13 @@ def test_it_takes_a_missing_file_in_its_folder_for_absent_and_a_missing_folder_f
 
 
 def test_it_waits_at_no_pipe_and_reads_no_folder_or_more_than_it_may(tmp_path: Path) -> None:
-    before = open_descriptors()
     os.mkfifo(tmp_path / "pipe")
-    assert problem(file=str(tmp_path / "pipe")) == "file_unreadable"
-    assert problem(file=str(tmp_path)) == "file_unreadable"
-    assert problem(file="/dev/zero") == "file_unreadable"
     (tmp_path / "large").write_bytes(b"x" * (credential.MOST_BYTES + 1))
-    assert problem(file=str(tmp_path / "large")) == "too_large"
-    assert open_descriptors() == before
+    with leaves_nothing_open():
+        assert problem(file=str(tmp_path / "pipe")) == "file_unreadable"
+        assert problem(file=str(tmp_path)) == "file_unreadable"
+        assert problem(file="/dev/zero") == "file_unreadable"
+        assert problem(file=str(tmp_path / "large")) == "too_large"
 
 
 def test_it_reads_again_what_changed_once_in_the_middle(tmp_path: Path, monkeypatch: Any) -> None:
@@ -275,21 +274,40 @@ def test_it_reads_again_what_changed_once_in_the_middle(tmp_path: Path, monkeypa
     assert found == CredentialProbe().measure(target(file=str(path)), MOMENT)
 
 
-def test_it_believes_no_file_that_is_written_all_the_time(tmp_path: Path) -> None:
-    path, stopped = tmp_path / "token", threading.Event()
+def test_it_believes_no_file_that_is_written_all_the_time(tmp_path: Path, monkeypatch: Any) -> None:
+    """Whenever it is read, with one size: often in the very tick of the clock of the time before."""
+    path, read, written = tmp_path / "token", os.read, list[int]()
     path.write_text("x" * 60_000)
 
-    def write() -> None:
+    def meddle(*given: Any) -> bytes:
+        found = read(*given)
         with path.open("r+b", buffering=0) as file:
-            while not stopped.is_set():
-                file.seek(0)
-                file.write(os.urandom(30_000).hex().encode())
+            written.append(file.write(os.urandom(30_000).hex().encode()))
+        return found
 
-    writing = threading.Thread(target=write)
-    writing.start()
-    try:
-        seen = {CredentialProbe().measure(target(file=str(path)), MOMENT).problem for _ in range(5)}
-    finally:
-        stopped.set()
-        writing.join()
+    monkeypatch.setattr(credential.os, "read", meddle)
+    seen = {CredentialProbe().measure(target(file=str(path)), MOMENT).problem for _ in range(5)}
     assert seen == {"changing"}
+    assert written == [60_000] * 15
+
+
+def test_it_believes_no_reading_in_which_a_change_kept_the_time(tmp_path: Path, monkeypatch: Any) -> None:
+    """Changed again within a tick after it was read, and looked at only long after that."""
+    path, read, changed = tmp_path / "token", os.read, list[bytes]()
+
+    def meddle(*given: Any) -> bytes:
+        found = read(*given)
+        if not changed:
+            times = path.stat()
+            changed.append(found)
+            path.write_text("b" * 32)
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+            time.sleep(3 * credential._TICK_S)
+        return found
+
+    monkeypatch.setattr(credential.os, "read", meddle)
+    path.write_text("a" * 32)
+    found = CredentialProbe().measure(target(file=str(path)), MOMENT)
+    monkeypatch.undo()
+    assert changed == [b"a" * 32]
+    assert found == CredentialProbe().measure(target(file=str(path)), MOMENT)

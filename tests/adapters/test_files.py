@@ -4,7 +4,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from branches.evidence.keys import is_hmac
 from branches.ports import StateMeasurement, StateProbe, Unsupported
 from debugger.adapters.probes.files import FilesProbe
 from tests.adapters.places import KEY, MARKER, MOMENT, target
+from tests.patience import ends
 
 
 @pytest.fixture
@@ -136,10 +136,9 @@ def test_it_opens_no_pipe_socket_or_device(tmp_path: Path, folder: Path) -> None
     os.mkfifo(folder / "pipe")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(folder / "socket"))
-        began = time.monotonic()
-        found = measured(folder)
+        with ends():
+            found = measured(folder)
     assert found.facts["files"] == 2
-    assert time.monotonic() - began < 2
     assert measured(folder / "pipe").facts == {"kind": "special", "files": 0, "bytes": 0}
     assert measured("/dev/zero").facts == {"kind": "special", "files": 0, "bytes": 0}
 
@@ -206,13 +205,11 @@ def test_it_tells_which_part_drifted(folder: Path) -> None:
     }
 
 
-def test_thousands_of_small_files_are_measured_in_seconds(tmp_path: Path) -> None:
-    """A tenth of what the limit allows; see the page on this probe for the whole."""
+def test_thousands_of_small_files_are_measured(tmp_path: Path) -> None:
+    """A tenth of what the limit allows; see the page on this probe for the whole and how long it takes."""
     for number in range(100):
         (tmp_path / f"{number:03}").mkdir()
         for inner in range(100):
             (tmp_path / f"{number:03}" / f"{inner}.txt").write_text(f"{number}/{inner}")
-    time.sleep(0.1)
-    began = time.monotonic()
-    assert measured(tmp_path).facts["files"] == 10_000
-    assert time.monotonic() - began < 4
+    with ends():
+        assert measured(tmp_path).facts["files"] == 10_000

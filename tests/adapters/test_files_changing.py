@@ -1,8 +1,8 @@
 """The files probe while files change, links are put in its way, and a disk gives errors."""
 
 import errno
-import subprocess
-import sys
+import itertools
+import os
 import threading
 import time
 from pathlib import Path
@@ -14,7 +14,8 @@ from debugger.adapters.probes import file_tree, files
 from tests.adapters import test_files
 from tests.adapters.places import MARKER
 from tests.adapters.test_files import measured, problem
-from tests.adapters.wire import open_descriptors
+from tests.adapters.wire import leaves_nothing_open
+from tests.patience import ends
 
 folder = test_files.folder
 
@@ -41,32 +42,59 @@ def test_it_gives_no_digest_where_a_disk_gives_an_error(folder: Path, monkeypatc
         raise OSError(errno.EIO, MARKER)
 
     monkeypatch.setattr(file_tree.os, "read", broken)
-    before = open_descriptors()
-    assert problem(folder) == "file_unreadable"
-    assert open_descriptors() == before
+    with leaves_nothing_open():
+        assert problem(folder) == "file_unreadable"
 
 
-WRITER = """
-import itertools, os, sys
-for number in itertools.count():
-    with open(os.path.join(sys.argv[1], sys.argv[2]), "r+" if sys.argv[2] == "log" else "w") as file:
-        file.write("%08d" % number)
-"""
-
-
-@pytest.mark.parametrize("name", ["log", "file"])
-def test_it_says_changing_of_a_folder_that_never_rests(folder: Path, name: str) -> None:
-    """One size all the time: only its times and its content tell."""
-    (folder / name).write_text("0" * 8)
+@pytest.mark.parametrize("mode", ["r+", "w"])
+@pytest.mark.parametrize("within", ["log", "big"])
+def test_it_says_changing_of_a_folder_that_never_rests(
+    folder: Path, mode: str, within: str, monkeypatch: Any
+) -> None:
+    """Written whenever it or another file is read, with one size: only its times and its content tell."""
+    path, read, number = folder / "log", os.read, itertools.count()
+    path.write_text("0" * 8)
     (folder / "big").write_bytes(b"x" * 20_000_000)
-    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(folder), name])
-    try:
-        time.sleep(0.4)
-        assert problem(folder) == "changing"
-    finally:
-        writer.kill()  # in the middle of whatever it writes
-        writer.wait()
+
+    def meddle(*given: Any) -> bytes:
+        found = read(*given)
+        if found.startswith(b"0" if within == "log" else b"x"):
+            with path.open(mode) as file:
+                file.write(f"{next(number):08}")
+        return found
+
+    monkeypatch.setattr(file_tree.os, "read", meddle)
+    assert problem(folder) == "changing"
+    monkeypatch.undo()
+    assert next(number) >= 3
     assert measured(folder).facts["kind"] == "folder"
+
+
+def test_it_believes_no_look_in_which_a_change_kept_the_times(folder: Path, monkeypatch: Any) -> None:
+    """Changed again within a tick after it was read, in a look that lasts far longer than a tick."""
+    path, read, changed = folder / "sub" / "run.sh", os.read, list[bytes]()
+
+    def meddle(*given: Any) -> bytes:
+        found = read(*given)
+        if found == b"echo" and not changed:
+            times = path.stat()
+            changed.append(found)
+            path.write_text("ohce")
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+            time.sleep(3 * files._TICK_S)
+        return found
+
+    def stamp(status: os.stat_result) -> tuple[int, ...]:
+        """Without the time of the inode, which nobody can set back."""
+        return status.st_ino, status.st_mode, status.st_size, status.st_mtime_ns
+
+    monkeypatch.setattr(file_tree.os, "read", meddle)
+    monkeypatch.setattr(file_tree, "_stamp", stamp)
+    path.write_text("echo")
+    found = measured(folder)
+    monkeypatch.undo()
+    assert changed == [b"echo"]
+    assert found == measured(folder)
 
 
 def test_it_sees_one_moment_while_files_swap_names(folder: Path) -> None:
@@ -124,10 +152,7 @@ def test_it_reads_again_what_changed_once_in_the_middle(folder: Path, seam: str,
 
 
 def test_it_waits_no_longer_than_it_may_and_keeps_nothing_open(folder: Path, monkeypatch: Any) -> None:
-    before = open_descriptors()
     (folder / "big").write_bytes(b"x" * 50_000_000)
     monkeypatch.setattr(files, "TIMEOUT_S", 0.01)
-    began = time.monotonic()
-    assert problem(folder) == "timeout"
-    assert time.monotonic() - began < 1
-    assert open_descriptors() == before
+    with leaves_nothing_open(), ends():
+        assert problem(folder) == "timeout"

@@ -4,7 +4,6 @@ import os
 import shutil
 import socket
 import ssl
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -30,6 +29,7 @@ from tests.adapters.places import KEY, MARKER, NOW, Web, git, target
 from tests.adapters.places_git import Forge, host
 from tests.adapters.talks import NAMED, OPERATION, OTHER, drips, hurry, nothing_of, says, server, stalls
 from tests.adapters.test_http_json import payload
+from tests.patience import comes, ends
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not on this machine")
 
@@ -193,22 +193,20 @@ def test_it_ends_git_and_everything_git_started_at_the_deadline(
 ) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
-    (folder / "git").write_text(f"#!/bin/sh\nsleep 60 &\necho $! > {tmp_path}/pid\nwait\n")
+    (folder / "git").write_text(f"#!/bin/sh\nsleep 120 &\necho $! > {tmp_path}/pid\nwait\n")
     (folder / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    hurry(monkeypatch, 0.6)
-    began = time.monotonic()
-    assert ask(forge.target()).problem == "timeout"
-    assert time.monotonic() - began < 3
+    hurry(monkeypatch, 5)  # by then it has started another
+    with ends():
+        assert ask(forge.target()).problem == "timeout"
     child = int((tmp_path / "pid").read_text())
-    time.sleep(0.1)
-    assert _is_gone(child)
+    assert comes(lambda: _is_gone(child))
 
 
 def _is_gone(number: int) -> bool:
     try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
         return True
 
 
@@ -310,10 +308,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-git-upload-pack-advertis
         HEAD + b"Content-Length: 12\r\n\r\n\x00\x01\x02zzzzzzzzz",
     ],
 )
-def test_a_server_that_answers_nothing_of_worth_is_never_an_absence(
-    forge: Forge, said: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    hurry(monkeypatch, 3)
+def test_a_server_that_answers_nothing_of_worth_is_never_an_absence(forge: Forge, said: bytes) -> None:
     with server(says(said)) as port:
         found = ask(forge.target(remote=f"http://127.0.0.1:{port}/a.git", allow="loopback"))
     assert (found.answer, found.problem in {"git_failed", "no_refs"}) == (Answer.UNKNOWN, True)
@@ -324,11 +319,9 @@ def test_a_server_that_stalls_is_left_at_the_deadline(
     forge: Forge, talk: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hurry(monkeypatch, 1)
-    began = time.monotonic()
-    with server(talk) as port:
+    with server(talk) as port, ends():
         found = ask(forge.target(remote=f"http://127.0.0.1:{port}/a.git", allow="loopback"))
     assert (found.answer, found.problem) == (Answer.UNKNOWN, "timeout")
-    assert time.monotonic() - began < 4
 
 
 def test_a_secret_is_shown_by_no_repr(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -136,7 +136,7 @@ def test_unknown_fields_and_attributes_are_passed_over(encode: Any, media: str) 
     }
     unknown = as_object([agent(1)])
     unknown["later"] = {"resourceSpans": [MARKER]}
-    unknown["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["droppedLinksCount"] = MARKER
+    unknown["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["laterCount"] = MARKER
     assert only(json.dumps(unknown).encode(), JSON) == only(as_protobuf([agent(1)]), PROTOBUF)
     with_fields = as_protobuf([agent(1)]) + b"\xfa\x01\x02\x08\x01" + b"\x98\x06\x05"
     assert only(with_fields, PROTOBUF) == only(as_protobuf([agent(1)]), PROTOBUF)
@@ -177,6 +177,10 @@ def test_unknown_fields_and_attributes_are_passed_over(encode: Any, media: str) 
         ({"attributes": [TOOL_ID, TOOL_ID]}, "attributes", "duplicate_key"),
         ({"events": [{"name": "x"}] * 1001}, "events", "max_items"),
         ({"links": [{}] * 1001}, "links", "max_items"),
+        ({"traceState": 7}, "trace_state", "type"),
+        ({"flags": "x"}, "flags", "integer"),
+        ({"droppedLinksCount": MARKER}, "dropped_links_count", "integer"),
+        ({"droppedEventsCount": []}, "dropped_events_count", "type"),
     ],
 )  # fmt: skip
 def test_a_span_that_cannot_be_taken_is_refused_and_the_next_is_not_lost(

@@ -4,7 +4,6 @@ import gzip
 import json
 import subprocess
 import sys
-import time
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ from tests.adapters.otlp_requests import (
     request,
 )
 from tests.adapters.places import KEY, MARKER
+from tests.patience import END_S, ends
 
 ROOT = Path(__file__).parents[2]
 MEGABYTE = 1024 * 1024
@@ -118,9 +118,8 @@ def test_a_hundred_thousand_spans_in_one_request_are_refused_soon(media: str) ->
     else:
         one = json.dumps({"traceId": "a" * 32, "spanId": "b" * 16, "startTimeUnixNano": "1"})
         content = ('{"resourceSpans":[{"scopeSpans":[{"spans":[' + ",".join([one] * 100_000)).encode()
-    began = time.monotonic()
-    assert refusal(content, media, most_bytes=64 * MEGABYTE) == ("spans", "max_items")
-    assert time.monotonic() - began < 10
+    with ends():
+        assert refusal(content, media, most_bytes=64 * MEGABYTE) == ("spans", "max_items")
 
 
 MEASURED = """
@@ -158,4 +157,4 @@ def test_small_bytes_become_neither_large_memory_nor_long_work(body: bytes, medi
     runs, kilobytes, seconds = measured.stdout.split()
     assert int(runs) == 0
     assert int(kilobytes) < 200 * 1024
-    assert float(seconds) < 5
+    assert float(seconds) < END_S

@@ -6,8 +6,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from branches.ports import SourceFile
+from branches.ports import Earlier, SourceFile
 from debugger.adapters.runtimes.otlp import OtlpImporter
+from debugger.adapters.runtimes.otlp_kept import read as kept
+from debugger.adapters.runtimes.otlp_kept import written
 from tests.adapters.otlp_requests import (
     CAPTURED,
     JSON,
@@ -80,6 +82,9 @@ def a_span(draw: Any, number: int) -> Sent:
         trace=draw(some.integers(1, 2)),
         exceptions=draw(EXCEPTIONS),
         links=draw(LINKS),
+        trace_state=draw(some.sampled_from(["", "ot=th:0", "ot=th:c", f"x={MARKER}"])),
+        flags=draw(some.sampled_from([0, 0x100, 0x101, 0x300, 0x102])),
+        dropped=draw(some.tuples(*[some.integers(0, 1)] * 3)),
     )
 
 
@@ -113,6 +118,19 @@ def test_order_division_doubling_and_encoding_do_not_matter(
     assert whole.refused == ()
     assert MARKER not in repr(whole).replace(f"'{MARKER}'", "")
     assert OtlpImporter().read(divided(found, rng, scope), KEY) == whole
+
+
+@settings(max_examples=60, deadline=None)
+@given(spans(), some.sampled_from(["", AGENTS_SDK]))
+def test_what_is_kept_of_spans_is_all_that_is_read_of_them(found: list[Sent], scope: str) -> None:
+    importer, file = OtlpImporter(), request(as_protobuf(found, scope))
+    pieces = importer.pieces_of(file)
+    whole = importer.read([file], KEY)
+    for piece in pieces.values():
+        assert written(kept(piece)) == piece
+    assert importer.read_beside(file, Earlier(tuple(pieces.values())), KEY) == whole
+    empty = request(as_protobuf([]))
+    assert importer.read_beside(empty, Earlier(tuple(pieces.values())), KEY) == whole
 
 
 @settings(max_examples=60, deadline=None)

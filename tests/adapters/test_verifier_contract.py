@@ -12,12 +12,13 @@ from branches import registry
 from branches.evidence.keys import is_hmac
 from branches.ports import Baseline, Check, OutcomeCheck, OutcomeVerifier, Target
 from tests.adapters import contracts
-from tests.adapters.contracts import MOST_S, ODD, VERSION, WORD, ends_cleanly
+from tests.adapters.contracts import ODD, VERSION, WORD, ends_cleanly
 from tests.adapters.places import MARKER, target
 from tests.adapters.places_all import built_in
 from tests.adapters.places_left import Place
 from tests.adapters.places_left_all import VERIFIERS
 from tests.adapters.talks import OPERATION, OTHER
+from tests.patience import END_S
 
 PERSON = "person"
 NAMES = built_in("verifiers")
@@ -137,7 +138,7 @@ def test_a_place_that_is_gone_fails_or_talks_nonsense_is_unreachable(
 def test_it_comes_to_an_end_at_a_place_that_does_not(place: Place, capfd: Any, caplog: Any) -> None:
     plugin, base = registry.find("verifiers", place.kind), baseline(place)
     place.put()
-    with ends_cleanly(2 * MOST_S), place.stalling() as where:
+    with ends_cleanly(2 * END_S), place.stalling() as where:
         first = plugin.baseline(where, place.expected)
         found = plugin.check(where, place.expected, base, OURS)
     assert found.check is Check.UNREACHABLE

@@ -10,6 +10,8 @@ from uuid import uuid4
 
 import pytest
 
+from tests.patience import PATIENCE_S, comes
+
 POSTGRES = ("127.0.0.1", 5432)
 REDIS = ("127.0.0.1", 6379)
 REDIS_DATABASE = 11
@@ -29,7 +31,7 @@ def accepting(listener: socket.socket, accept: Callable[[], None]) -> Iterator[N
     finally:
         with suppress(OSError):  # wakes whoever waits in accept
             listener.shutdown(socket.SHUT_RDWR)
-        thread.join(10)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
 
 
@@ -103,13 +105,21 @@ def open_descriptors() -> int:
 
 
 @contextmanager
+def leaves_nothing_open() -> Iterator[None]:
+    """Fail where more is open afterwards than before, once other threads have closed what they hold."""
+    before = open_descriptors()
+    yield
+    assert comes(lambda: open_descriptors() <= before)
+
+
+@contextmanager
 def database() -> Iterator[str]:
     """Make a database of one's own and return its name; skips where no server is."""
     psycopg = pytest.importorskip("psycopg", reason="needs psycopg")
     name = f"branchgate_probe_{uuid4().hex[:12]}"
     try:
         admin = psycopg.connect(
-            "host=127.0.0.1 user=postgres dbname=postgres connect_timeout=3", autocommit=True
+            "host=127.0.0.1 user=postgres dbname=postgres connect_timeout=60", autocommit=True
         )
     except psycopg.Error:
         pytest.skip("no PostgreSQL on 127.0.0.1:5432")

@@ -17,12 +17,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from requests.adapters import BaseAdapter
 
 from branches.models import Receipt, Run
-from branches.ports import SourceFile
 from branches.queries.audits import audits_now
 from branches.queries.clock import now
 from branches.queries.receipts import verify_run
-from debugger import intake as intake_module
-from debugger.intake import Intake
+from debugger.intake import MemoryShelf
 from tests.builders import World
 
 DATA = Path(__file__).resolve().parents[1] / "adapters" / "data" / "otlp"
@@ -32,7 +30,8 @@ URL = "/v1/traces"
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("debugger.api.traces.intake", Intake())
+    shelf = MemoryShelf()
+    monkeypatch.setattr("debugger.intake.shelf", lambda: shelf)
 
 
 def send(
@@ -173,29 +172,3 @@ def test_nobody_sends_without_a_token_that_may_ingest(client: Client, world: Wor
     assert client.post(URL, b"{}", content_type="application/json").status_code == 401
     assert send(client, world, b"{}", "application/json", token="wrong").status_code == 401
     assert client.get(URL).status_code == 405
-
-
-def piece(number: int, size: int = 10) -> SourceFile:
-    return SourceFile("request", bytes([number]) * size)
-
-
-def test_its_memory_joins_what_belongs_together_in_one_workspace_and_forgets(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    moment = [0.0]
-    kept = Intake(lambda: moment[0])
-    assert kept.beside("w1", piece(1), frozenset({"a"})) == [piece(1)]
-    kept.beside("w2", piece(2), frozenset({"a"}))
-    kept.beside("w1", piece(3), frozenset({"b"}))
-    found = kept.beside("w1", piece(4), frozenset({"a", "b"}))
-    assert [(each.label, each.content[0]) for each in found] == [
-        ("earlier 1", 1),
-        ("earlier 2", 3),
-        ("request", 4),
-    ]
-    moment[0] = intake_module.KEPT_S + 1
-    assert kept.beside("w1", piece(5), frozenset({"a"})) == [piece(5)]
-    monkeypatch.setattr(intake_module, "MOST_BYTES", 25)
-    kept.beside("w1", piece(6), frozenset({"a"}))
-    assert [each.content[0] for each in kept.beside("w1", piece(7), frozenset({"a"}))] == [5, 6, 7]
-    assert [each.content[0] for each in kept.beside("w1", piece(8), frozenset({"a"}))] == [6, 7, 8]

@@ -61,7 +61,12 @@ def begun(world: World, name: str, contract: dict[str, Any]) -> str:
         owners=["desk-lead"],
         limits={
             **declaration()["limits"],
-            "handoffs": {"acceptance_s": 120, "redeliver": {"attempts": 3, "limit_s": 900}},
+            # What is new stays so for as long as somebody looks at it here.
+            "handoffs": {
+                "acceptance_s": 3600,
+                "progress_s": 3600,
+                "redeliver": {"attempts": 3, "limit_s": 3600},
+            },
         },
     )
     world.workflow = publish_workflow(workspace=world.workspace, publisher="tests", declaration=declared)

@@ -37,7 +37,7 @@ WATCH_TRACKS = """() => {
 
 
 def press(button: Locator) -> None:
-    """Send a form, and wait for the page that answers it."""
+    """Send a form or follow a link, and wait for the page that answers."""
     with button.page.expect_navigation():
         button.click()
 
@@ -72,7 +72,7 @@ class Journey:
         """The id of the branch that Ada is on."""
         return self.ada.url.partition("/branches/")[2].partition("/")[0]
 
-    def until(self, holds: Callable[[], bool], what: str, *, seconds: float = 150) -> None:
+    def until(self, holds: Callable[[], bool], what: str, *, seconds: float = 300) -> None:
         """Wait until the page says it; with scripts it has to get there by itself."""
         deadline = time.monotonic() + seconds
         while not holds():
@@ -89,7 +89,7 @@ class Journey:
     def fork(self) -> None:
         """Fork at the checkpoint that the page suggests, and wait for what can be measured at once."""
         self.ada.goto(f"/runs/{self.demo.run}/")
-        self.ada.get_by_role("link", name="Fork…").click()
+        press(self.ada.get_by_role("link", name="Fork…"))
         assert "suggested" in self.ada.locator("section[aria-labelledby=repeats] header").inner_text()
         repeats = self.ada.locator("tr[data-repeat]")
         assert {"create_ticket", "send_mail"} <= {row.get_attribute("data-repeat") for row in repeats.all()}
@@ -103,9 +103,9 @@ class Journey:
 
     def edit(self) -> None:
         """Read the brief as the recorder shows it now, name the right section, and record the edit."""
-        self.ada.get_by_role("link", name="Edit a message or value…").click()
+        press(self.ada.get_by_role("link", name="Edit a message or value…"))
         row = self.ada.get_by_role("row").filter(has_text="orchestrator").first
-        row.get_by_role("link", name="Choose").click()
+        press(row.get_by_role("link", name="Choose"))
         text = self.ada.get_by_label("New text")
         assert "front-page" in text.input_value()
         text.fill(text.input_value().replace("front-page", "reports"))
@@ -116,11 +116,11 @@ class Journey:
 
     def edit_value(self) -> None:
         """Read how the report is signed as the recorder shows it now, and sign it otherwise."""
-        self.ada.get_by_role("link", name="Edit a message or value…").click()
-        self.ada.get_by_role("link", name="List the values of agent memory").click()
+        press(self.ada.get_by_role("link", name="Edit a message or value…"))
+        press(self.ada.get_by_role("link", name="List the values of agent memory"))
         messages = self.ada.get_by_role("row").filter(has_text="edit it message by message")
         assert "messages" in messages.inner_text()
-        self.ada.get_by_role("row").filter(has_text="byline").get_by_role("link", name="Choose").click()
+        press(self.ada.get_by_role("row").filter(has_text="byline").get_by_role("link", name="Choose"))
         text = self.ada.get_by_label("New value")
         assert "research desk" in text.input_value()
         self.visit.expects(422)
@@ -171,9 +171,9 @@ class Journey:
 
     def _open_request(self, page: Page) -> None:
         page.goto("/")
-        page.get_by_role("navigation", name="Main").get_by_role("link", name="Approvals").click()
+        press(page.get_by_role("navigation", name="Main").get_by_role("link", name="Approvals"))
         row = page.get_by_role("row").filter(has=page.locator(f'a[href*="{self.branch}"]'))
-        row.get_by_role("link", name="Decide").click()
+        press(row.get_by_role("link", name="Decide"))
 
     def _look_at_an_edit(self) -> None:
         """Have an edit shown live by the recorder: the text is there once, and who saw it stays."""
@@ -181,7 +181,7 @@ class Journey:
         assert "research and verification desks" in self.grace.locator("#shown").inner_text() or (
             "reports" in self.grace.locator("#shown").inner_text()
         )
-        self.grace.get_by_role("link", name="Back to the decision").click()
+        press(self.grace.get_by_role("link", name="Back to the decision"))
         assert "shown to grace" in self.grace.locator("main").inner_text()
 
     def resume(self) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
+from tests.browser.journey import press
 from tests.browser.test_keys import FOCUS_IS_SEEN, FOCUSED
 from tests.browser.visits import COLOURS, PHONE, WIDE, Visit, violations
 from tests.worlds import ROOT, DemoProcess
@@ -178,7 +179,7 @@ def test_it_takes_a_recovery_and_a_route_also_without_scripts(audited: dict[str,
     for number, scripts in enumerate((True, False)):
         page = opened(visit, audited["acted"], scripts=scripts)
         card = page.locator("article.op").filter(has_text="Redeliver if idempotent").nth(number)
-        card.get_by_role("button", name="Redeliver").click()
+        press(card.get_by_role("button", name="Redeliver"))
         assert "Decided, within the bounds" in page.locator("#messages").inner_text()
         card = page.locator("article.op").filter(has_text="Redeliver if idempotent").nth(number)
         assert "Redeliver, attempt 1 of 3" in card.inner_text()
@@ -186,7 +187,7 @@ def test_it_takes_a_recovery_and_a_route_also_without_scripts(audited: dict[str,
     page.get_by_label("Who decides").select_option("desk-lead")
     page.get_by_label("Until (UTC)").fill("2099-01-01T10:00")
     page.get_by_label("Resume token").fill("CONTENT-MARKER-7f3a")
-    page.get_by_role("button", name="Route the approval").click()
+    press(page.get_by_role("button", name="Route the approval"))
     assert "Routed. It is waiting now" in page.locator("#messages").inner_text()
     assert page.locator("#stops tbody td:nth-child(3) .badge").first.inner_text() == "Waiting"
     assert "CONTENT-MARKER-7f3a" not in page.content()

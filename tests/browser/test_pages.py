@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from debugger import contracts as templates
 from debugger.demo.walker import Walk
-from tests.browser.journey import Journey
+from tests.browser.journey import Journey, press
 from tests.browser.sitemap import ACTS, DOWNLOADS, FRAGMENTS, PAGES, Stop, routes
 from tests.browser.visits import COLOURS, PHONE, WIDE, Visit, violations
 from tests.worlds import DemoProcess
@@ -151,7 +151,7 @@ def test_it_says_that_a_form_without_its_token_changed_nothing(visit: Visit) -> 
     page = visit("ada")
     page.goto("/accounts/logout/")
     page.evaluate("document.querySelector('main input[name=csrfmiddlewaretoken]').value = 'x'.repeat(64)")
-    page.locator("main").get_by_role("button", name="Sign out").click()
+    press(page.locator("main").get_by_role("button", name="Sign out"))
     assert page.get_by_role("heading", level=1).inner_text() == "This form is too old to be trusted"
     assert violations(page) == []
 

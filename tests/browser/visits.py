@@ -11,6 +11,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
 
 from debugger.demo.walker import Walk
+from tests.patience import PATIENCE_S
 from tests.worlds import DemoProcess
 
 ARGUMENTS: Final = (
@@ -35,7 +36,9 @@ def launched() -> Iterator[Browser]:
     if path is None:
         pytest.skip("no chromium on this machine")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=list(ARGUMENTS))
+        browser = playwright.chromium.launch(
+            executable_path=path, args=list(ARGUMENTS), timeout=2000 * PATIENCE_S
+        )
         yield browser
         browser.close()
 
@@ -78,7 +81,7 @@ class Visit:
 
     def _context(self, **options: Any) -> BrowserContext:
         context = self.chromium.new_context(base_url=self.demo.base, reduced_motion="reduce", **options)
-        context.set_default_timeout(40_000)
+        context.set_default_timeout(1000 * PATIENCE_S)
         context.on("console", self._on_console)
         context.on("weberror", lambda error: self.strange.append(str(error.error)))
         context.on("request", lambda request: self._on_request(request.method, request.url))

@@ -36,7 +36,7 @@ def repository(tmp_path: Path) -> Path:
             ["git", "-c", "user.name=a", "-c", "user.email=a@b", *command],
             cwd=tmp_path,
             check=True,
-            timeout=20,
+            timeout=300,
         )
     return tmp_path
 
@@ -85,7 +85,7 @@ def test_its_fingerprints_are_the_same_in_another_process(
 ) -> None:
     target = json.dumps({"path": str(repository)})
     command = [sys.executable, "manage.py", "probe", "git_workspace", "--target", target]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=300)
     assert json.loads(ended.stdout) == run(capsys, "probe", "git_workspace", "--target", target)[0]
 
 

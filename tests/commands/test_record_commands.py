@@ -56,8 +56,9 @@ def resumed(world: World, outside: FakeWorld) -> Run:
 def test_intact_chains_are_said_to_be_intact(world: World, outside: FakeWorld) -> None:
     branch = resumed(world, outside)
     lines = run("verify_receipts").splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert all("chain intact" in line for line in lines)
+    assert lines[-1].startswith(world.workspace.uid)
     assert run("verify_receipts", branch.uid).startswith(branch.uid)
 
 
@@ -71,7 +72,7 @@ def test_the_first_broken_link_is_named(world: World) -> None:
     out = io.StringIO()
     with pytest.raises(CommandError):
         call_command("verify_receipts", stdout=out)
-    assert out.getvalue().strip() == f"{parent.uid} BROKEN at seq 4: digest_mismatch"
+    assert out.getvalue().splitlines()[0] == f"{parent.uid} BROKEN at seq 4: digest_mismatch"
 
 
 def test_a_branch_says_that_its_parents_link_is_gone(world: World) -> None:

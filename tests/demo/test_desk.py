@@ -1,7 +1,6 @@
 """The desk over HTTP: it keeps once, publishes late, and only where there is a section."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
@@ -12,6 +11,7 @@ import pytest
 from debugger.demo.desk import COOKIE, Desk
 from debugger.demo.desk_client import DeskClient, DeskRefused
 from debugger.demo.desk_store import DeskStore
+from tests.patience import comes
 
 MARKER = "CONTENT-MARKER-7f3a"
 TICKET = {"subject": "check", "body": MARKER}
@@ -19,7 +19,7 @@ TICKET = {"subject": "check", "body": MARKER}
 
 @pytest.fixture
 def desk(tmp_path: Path) -> Iterator[Desk]:
-    made = Desk(0, tmp_path / "desk.sqlite", 0.3)
+    made = Desk(0, tmp_path / "desk.sqlite", 3.0)
     Thread(target=made.serve_forever, args=(0.05,), daemon=True).start()
     yield made
     made.shutdown()
@@ -34,15 +34,6 @@ def web(desk: Desk) -> Iterator[httpx.Client]:
 
 def post(web: httpx.Client, path: str, key: str, content: dict[str, str]) -> httpx.Response:
     return web.post(path, json=content, headers={"Idempotency-Key": key})
-
-
-def until(seen: Callable[[], object]) -> object:
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        if found := seen():
-            return found
-        time.sleep(0.05)
-    raise AssertionError("it did not come")
 
 
 def draft(web: httpx.Client, key: str, section: str) -> None:
@@ -65,17 +56,17 @@ def test_it_says_what_it_does_not_have(web: httpx.Client, path: str) -> None:
     assert web.get(path).status_code == 404
 
 
-def test_it_publishes_a_while_after_it_was_asked(web: httpx.Client) -> None:
+def test_it_publishes_a_while_after_it_was_asked(desk: Desk, web: httpx.Client) -> None:
     draft(web, "d-1", "reports")
     asked = post(web, "/drafts/d-1/publish", "p-1", {})
     assert asked.status_code == 202
     assert web.get("/reports/latest").status_code == 404
-    until(lambda: web.get("/reports/latest").status_code == 200)
+    assert comes(lambda: web.get("/reports/latest").status_code == 200)
     report = web.get("/reports/latest").json()
     assert (report["version"], report["kind"], report["draft"]) == (1, "report", "d-1")
     assert post(web, "/drafts/d-1/publish", "p-1", {}).status_code == 200
     post(web, "/drafts/d-1/publish", "p-2", {})
-    time.sleep(0.8)
+    assert desk.store.publish_due(0) == 0
     assert web.get("/reports/latest").json()["version"] == 1  # a draft is published once
     assert web.get("/drafts/by-key/p-1").json()["draft"] == "d-1"
 

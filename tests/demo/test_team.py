@@ -3,7 +3,6 @@
 import json
 import sqlite3
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -24,8 +23,9 @@ from debugger.demo.desk import Desk
 from debugger.demo.layout import DemoWorld
 from debugger.demo.script import MARKER, PROMPTS, ScriptedModel, Seen
 from debugger.recorder import Recorder, branching
+from debugger.recorder.conformance.gate import KEY, Gate, claims_of
 from debugger.supervisor import free_port
-from tests.recorder.gate import KEY, Gate, claims_of
+from tests.patience import comes
 
 EDITED = f"Brief: have the figures verified, then publish them in the reports section. {MARKER}"
 PLACES = {
@@ -94,10 +94,8 @@ def test_it_fails_to_publish_says_it_did_and_a_branch_does_it(demo: DemoWorld, g
     assert len(gate.of(branch, "effect_skipped")) == 1
     assert [each["tool"] for each in gate.of(branch, "effect_intended")] == ["create_draft", "publish_draft"]
     assert (kept(demo, "ticket"), kept(demo, "mail"), kept(demo, "draft")) == (1, 1, 2)
-    deadline = time.monotonic() + 5
-    while (found := verifier.check(reports, "report-published", "1")).check is not Check.PASSED:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    assert comes(lambda: verifier.check(reports, "report-published", "1").check is Check.PASSED)
+    found = verifier.check(reports, "report-published", "1")
     assert (found.fresh, found.version) == (True, "2")
 
 
@@ -123,7 +121,7 @@ def resume(demo: DemoWorld, gate: Gate, run: world.TeamRun, effects: list[dict[s
     )
     graph = team.build(recorder, demo)
     word = branching.resume(recorder, graph, envelope)
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     recorder.close()
     graph.checkpointer.conn.close()
     return claims_of(envelope)["branch"], word

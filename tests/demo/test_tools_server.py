@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from debugger.demo.desk import Desk
 from debugger.demo.tools_server import TOOLS, answers
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def asked(url: str, ask: Any, mode: str = "auto") -> Any:
     server = StdioServerParameters(command=sys.executable, args=["-m", "debugger.demo.tools_server", url])
 
     async def run() -> Any:
-        with anyio.fail_after(30):
+        with anyio.fail_after(PATIENCE_S):
             async with Client(stdio_client(server), mode=mode, cache=None) as client:
                 return await ask(client)
 

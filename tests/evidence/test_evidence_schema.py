@@ -50,6 +50,7 @@ OUTSIDE = [
     "stopped",
     "outcome",
     "recording_closed",
+    "recording_gap",
     "started",
     "restored",
 ]
@@ -189,7 +190,7 @@ def test_every_member_is_needed_or_said_to_be_optional(kind):
     sent = sample(kind)
     optional = {
         "handoff": {"receiver", "expected_artifact", "dependency", "deadline", "reason", "trace"},
-        "stopped": {"done_tool"},
+        "stopped": {"done_tool", "loop_ref"},
     }.get(kind, set())
     for path in places(sent):
         value = at(sent, path)
@@ -313,6 +314,7 @@ def test_a_delegation_names_receiver_and_artifact():
         ("outcome_checked", ("body", "fresh")),
         ("restored", ("body", "state", NAME, "result")),
         ("recording_closed", ("body", "count")),
+        ("recording_gap", ("body", "gap")),
         ("run_started", ("body", "recording")),
     ],
 )

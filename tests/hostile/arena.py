@@ -29,7 +29,7 @@ class Arena:
 
     env: dict[str, str]
 
-    def run(self, scenario: str, *arguments: str, timeout: float = 120) -> Any:
+    def run(self, scenario: str, *arguments: str, timeout: float = 600) -> Any:
         """Perform a scenario in a process of its own; returns what it printed."""
         done = subprocess.run(
             [sys.executable, "-m", "tests.hostile.arena", scenario, *arguments],

@@ -2,16 +2,16 @@
 
 import multiprocessing
 import os
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from django.db import connections
 
 from branches.commands.refusal import Refused
+from tests.patience import comes
 
 type Act = Callable[[], Any]
-_LIMIT_S = 60.0
+_LIMIT_S = 240.0
 
 
 def race(acts: Sequence[Act]) -> list[str]:
@@ -66,9 +66,4 @@ def word_of(act: Act) -> str:
 
 def within(seconds: float, holds: Callable[[], bool]) -> bool:
     """Return whether something comes true in time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if holds():
-            return True
-        time.sleep(0.02)
-    return holds()
+    return comes(holds, seconds)

@@ -12,6 +12,7 @@ from branches.evidence import ids
 from branches.queries.content import Wanted
 from debugger import exchange as module
 from debugger.exchange import ContentAnswer, ContentRequest, Exchange, MemoryExchange, RedisExchange
+from tests.patience import PATIENCE_S
 
 REDIS: Final = os.environ.get("BRANCHGATE_TEST_REDIS", "redis://127.0.0.1:6379/9")
 GONE: Final = "redis://127.0.0.1:1/0"
@@ -21,7 +22,7 @@ def has_redis() -> bool:
     import redis
 
     try:
-        return bool(redis.Redis.from_url(REDIS, socket_connect_timeout=1).ping())
+        return bool(redis.Redis.from_url(REDIS, socket_connect_timeout=10).ping())
     except redis.RedisError:
         return False
 
@@ -75,12 +76,12 @@ def test_two_who_ask_at_once_get_their_own_answers(place: Exchange) -> None:
 
     def person(request: ContentRequest) -> None:
         place.ask(recorder, request)
-        found[request.request] = place.collect(request.request, 10)
+        found[request.request] = place.collect(request.request, module.ANSWER_LIVES_S)
 
     def machine() -> None:
         seen = 0
         while seen < len(requests):
-            for request in place.take(recorder, 5):
+            for request in place.take(recorder, module.ANSWER_LIVES_S):
                 place.answer(recorder, request.request, answer(request.request))
                 seen += 1
 
@@ -89,19 +90,25 @@ def test_two_who_ask_at_once_get_their_own_answers(place: Exchange) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(PATIENCE_S)
     assert found == {request.request: answer(request.request) for request in requests}
 
 
 def test_one_request_is_taken_by_one_of_two_polls(place: Exchange) -> None:
     recorder, request = ids.mint("rec"), asked()
     taken: list[ContentRequest] = []
-    threads = [threading.Thread(target=lambda: taken.extend(place.take(recorder, 1))) for _ in range(4)]
+    until = time.monotonic() + PATIENCE_S
+
+    def poll() -> None:
+        while not taken and time.monotonic() < until:
+            taken.extend(place.take(recorder, 0.5))
+
+    threads = [threading.Thread(target=poll) for _ in range(4)]
     for thread in threads:
         thread.start()
     place.ask(recorder, request)
     for thread in threads:
-        thread.join(10)
+        thread.join(2 * PATIENCE_S)
     assert taken == [request]
 
 

@@ -108,8 +108,6 @@ const anyWay = {
   filtered: (way, r) => way(r, [says("content-filter")]),
   aborted: (way, r) => way(r, [search, calls("slow")], abortedBy("slow", new Error(MARKER))),
   aborted_plainly: (way, r) => way(r, [calls("slow")], abortedBy("slow")),
-  timed_out: (way, r) => way(r, [calls("slow")], { timeout: 60 }),
-  step_timed_out: (way, r) => way(r, [calls("slow")], { timeout: { stepMs: 60 } }),
   approval_unrouted: (way, r) => way(r, [search, calls("refund")]),
   approval_routed: (way, r) => way(r, [calls("refund")], {}, { approval: () => owner }),
   tool_failed: (way, r) => way(r, [calls("bad"), done]),
@@ -121,7 +119,9 @@ const anyWay = {
 
 /** Those whose timer must not run out before the work is done; they wait side by side. */
 const slowly = {
-  timed_out_after_work: (way, r) => way(r, [search, calls("slow")], { timeout: { totalMs: 1_500 } }),
+  timed_out: (way, r) => way(r, [calls("slow")], { timeout: 5_000 }),
+  step_timed_out: (way, r) => way(r, [calls("slow")], { timeout: { stepMs: 5_000 } }),
+  timed_out_after_work: (way, r) => way(r, [search, calls("slow")], { timeout: { totalMs: 5_000 } }),
 };
 
 const ways = { generate, stream, agent, agentStream };

@@ -14,6 +14,7 @@ import httpx
 from debugger.supervisor import free_port, wait_for, web_program
 from tests import worlds
 from tests.hostile.arena import arena
+from tests.patience import PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Served:
     def get(self, path: str) -> httpx.Response:
         """Read something of the API."""
         headers = {"Authorization": f"Bearer {self.token}"}
-        return httpx.get(f"{self.url}/api/v1/{path}", headers=headers, timeout=30).raise_for_status()
+        return httpx.get(f"{self.url}/api/v1/{path}", headers=headers, timeout=PATIENCE_S).raise_for_status()
 
     def runs(self) -> set[str]:
         """Return the ids of the newest runs."""
@@ -55,16 +56,16 @@ def served(folder: Path) -> Iterator[Served]:
                 web_program("127.0.0.1", port).command, cwd=worlds.ROOT, env=env, stdout=out, stderr=out
             )
         try:
-            assert wait_for(lambda: _answers(port), seconds=60, alive=lambda: running.poll() is None), (
-                log.read_text()
-            )
+            assert wait_for(
+                lambda: _answers(port), seconds=2 * PATIENCE_S, alive=lambda: running.poll() is None
+            ), log.read_text()
             yield Served(f"http://127.0.0.1:{port}", token.stdout.strip(), ring.env)
         finally:
             running.send_signal(signal.SIGTERM)
-            running.wait(30)
+            running.wait(PATIENCE_S)
 
 
 def _answers(port: int) -> bool:
     with socket.socket() as probe:
-        probe.settimeout(1)
+        probe.settimeout(PATIENCE_S)
         return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -11,6 +11,7 @@ import pytest
 from tests.adapters.places import MARKER
 from tests.js.served import Served, served
 from tests.js.toolchain import MODULE, VERSIONS, Toolchain
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def test_what_a_server_refuses_is_told_by_field_and_rule_and_not_sent_again(post
 
 def post(server: Served, body: Any, **headers: str) -> httpx.Response:
     sent = {"Content-Type": "application/json", "Authorization": f"Bearer {server.token}", **headers}
-    return httpx.post(f"{server.url}/api/v1/sources/ai_sdk", content=body, headers=sent, timeout=30)
+    return httpx.post(f"{server.url}/api/v1/sources/ai_sdk", content=body, headers=sent, timeout=PATIENCE_S)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,9 @@ def test_a_body_in_chunks_is_read_to_its_end_and_within_the_same_limits(posted: 
 
 def test_no_other_source_is_posted_there(server: Served) -> None:
     headers = {"Authorization": f"Bearer {server.token}"}
-    answer = httpx.post(f"{server.url}/api/v1/sources/otlp", content=b"{}", headers=headers, timeout=30)
+    answer = httpx.post(
+        f"{server.url}/api/v1/sources/otlp", content=b"{}", headers=headers, timeout=PATIENCE_S
+    )
     assert answer.status_code == 404
 
 

@@ -85,7 +85,8 @@ class Recorded:
 
     def files(self, loop: str) -> list[Path]:
         """Return the evidence of a scenario, in the order in which its loops ended."""
-        return sorted((self.folder / loop).iterdir(), key=lambda path: path.stat().st_mtime_ns)
+        ends = {path: evidence(path)["ended_at"] for path in (self.folder / loop).iterdir()}
+        return sorted(ends, key=lambda path: (ends[path], path.stat().st_mtime_ns))
 
     def runs(self, loop: str) -> list[SourceRun]:
         """Return the runs of a scenario as the importer reads them, after every check at the door."""
@@ -222,8 +223,8 @@ def test_a_default_is_recorded_like_any_other_condition(recorded: Recorded) -> N
 
 
 def test_a_timeout_is_a_deadline_and_bounds_the_loop(recorded: Recorded) -> None:
-    assert {"type": "deadline", "ms": 60} in conditions(recorded.run("timed_out-generate"))
-    assert {"type": "deadline", "ms": 1500} in conditions(recorded.run("timed_out_after_work-agentStream"))
+    assert {"type": "deadline", "ms": 5000} in conditions(recorded.run("timed_out-generate"))
+    assert {"type": "deadline", "ms": 5000} in conditions(recorded.run("timed_out_after_work-agentStream"))
     assert conditions(recorded.run("step_timed_out-generate")) == [{"type": "step_count", "n": 5}]
     assert list(stop_verdict(stop(recorded.run("never_asked_to_stop"))).warnings) == ["unbounded"]
 

@@ -42,7 +42,7 @@ class Toolchain:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         assert done.returncode == 0, done.stderr[-4000:]
@@ -74,7 +74,7 @@ def _install(npm: str) -> None:
         if stamp.exists() and stamp.read_text() == wanted:
             return
         command = [npm, "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
-        done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode:
             pytest.skip("npm could not install the Vercel AI SDK: its registry did not give it")
         stamp.write_text(wanted)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from branches import registry
-from tests.recorder.gate import Gate
+from debugger.recorder.conformance.gate import Gate
 from tests.recorder.team import DECLARATION, PROBES, World
 
 

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,9 @@ import pytest
 
 from branches.evidence.boxes import BoxKey
 from debugger.recorder import cli, content
+from debugger.recorder.conformance.gate import KEY, Gate, claims_of
 from debugger.recorder.serving import Serving
-from tests.recorder.gate import KEY, Gate, claims_of
+from tests.patience import PATIENCE_S, comes
 from tests.recorder.team import MARKER, World, ask, build
 
 
@@ -41,7 +41,7 @@ def recorded(gate: Gate, world: World) -> tuple[Any, Any, str]:
     graph = build(recorder, world)
     run = recorder.start_run(graph, thread_id="t-1")
     run.invoke(ask())
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     return recorder, graph, run.run
 
 
@@ -88,11 +88,8 @@ def test_it_does_not_show_a_later_message_at_an_earlier_checkpoint(gate: Gate, w
     assert content.answer(recorder, graph, asked) == "not_found"
 
 
-def wait_for(condition: Any, seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.05)
+def wait_for(condition: Any) -> None:
+    assert comes(condition), "it did not come about"
 
 
 def test_it_serves_permits_and_content_in_one_poll(
@@ -152,7 +149,7 @@ def test_it_runs_from_the_command_line_and_ends_on_sigterm(gate: Gate, world: Wo
             wait_for(lambda: gate.of(claims_of(envelope)["branch"], "recording_closed"))
         finally:
             program.send_signal(signal.SIGTERM)
-        _, log = program.communicate(timeout=30)
+        _, log = program.communicate(timeout=PATIENCE_S)
     assert program.returncode == 0
     assert MARKER.encode() not in log
     assert b"natural_finish" in log
@@ -183,7 +180,7 @@ def test_it_refuses_a_server_that_shows_another_key(
     world: World, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from branches.evidence.signing import Signer
-    from tests.recorder import gate as gate_module
+    from debugger.recorder.conformance import gate as gate_module
 
     token = world.folder / "token"
     token.write_text("secret-token")

@@ -9,7 +9,7 @@ from langgraph.graph import END, START, StateGraph, add_messages
 from langgraph.types import Command
 
 from debugger.recorder import Recorder, branching
-from tests.recorder.gate import KEY, Gate, claims_of
+from debugger.recorder.conformance.gate import KEY, Gate, claims_of
 from tests.recorder.team import World, ask, build, wrap_the_rest
 
 
@@ -25,7 +25,7 @@ class Talk(TypedDict):
 def recorded(gate: Gate, recorder: Recorder, graph: Any, question: Any) -> str:
     run = recorder.start_run(graph, thread_id="t-1")
     run.invoke(question)
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     return run.run
 
 
@@ -43,7 +43,7 @@ def edited(
     envelope = gate.permit(checkpoint=point, edits=meant, **bound)
     gate.edits[claims_of(envelope)["permit"]] = sealed
     word = branching.resume(recorder, graph, envelope)
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert gate.refused == []
     return claims_of(envelope)["branch"], word
 
@@ -236,7 +236,7 @@ def with_value(
     envelope = gate.permit(checkpoint=point, edits=meant, **bound)
     gate.edits[claims_of(envelope)["permit"]] = sealed
     word = branching.resume(recorder, graph, envelope)
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert gate.refused == []
     return claims_of(envelope)["branch"], word
 

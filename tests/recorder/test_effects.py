@@ -11,7 +11,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import RetryPolicy
 
 from debugger.recorder import DestinationRefused, Hold, OutsideRun, Recorder, branching, frames
-from tests.recorder.gate import Gate, claims_of
+from debugger.recorder.conformance.gate import Gate, claims_of
 from tests.recorder.team import World, ask, build
 
 
@@ -19,7 +19,7 @@ def parent_run(recorder: Recorder, gate: Gate, graph: Any) -> tuple[str, dict[st
     """Run the team once; returns the run and its operations by tool."""
     run = recorder.start_run(graph, thread_id="t-1")
     run.invoke(ask())
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     return run.run, {each["tool"]: each for each in gate.of(run.run, "effect_intended")}
 
 
@@ -34,7 +34,7 @@ def resumed(recorder: Recorder, gate: Gate, graph: Any, run: str, **bound: Any) 
     """Fork at the writer's checkpoint and resume; returns the branch and the word it ended with."""
     envelope = gate.permit(checkpoint=gate.of(run, "checkpoint")[2], **bound)
     word = branching.resume(recorder, graph, envelope)
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert gate.refused == []
     return claims_of(envelope)["branch"], word
 
@@ -151,7 +151,7 @@ def test_it_holds_against_an_agent_that_swallows_exceptions(gate: Gate, world: W
         run.invoke({"question": "?"})
     assert calls == ["first"]
     assert run.stop_cause == "approval_requested"
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert len(gate.of(run.run, "effect_held")) == 1
 
 
@@ -177,7 +177,7 @@ def test_it_gives_the_recorded_answer_to_a_node_that_is_tried_again(gate: Gate, 
     run.invoke({"question": "?"})
     assert calls == [1]
     assert answers[0] == answers[1] == {"number": 17, "tags": ["a"]}
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert len(gate.of(run.run, "effect_reused")) == 1
 
 
@@ -191,7 +191,7 @@ def test_it_tells_two_equal_calls_of_one_execution_apart(gate: Gate, world: Worl
     graph = one_node(recorder, world, lambda state: {"both": [ticket("case"), ticket("case")]})
     run = recorder.start_run(graph, thread_id="t")
     run.invoke({"question": "?"})
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     keys = [each["operation_key"] for each in gate.of(run.run, "effect_intended")]
     assert len(set(keys)) == 2
 
@@ -209,7 +209,7 @@ def test_it_counts_equal_calls_in_a_loop(gate: Gate, world: World) -> None:
     graph.add_conditional_edges("writer", lambda state: "writer" if state["n"] < 3 else END, ["writer", END])
     run = recorder.start_run(graph.compile(checkpointer=world.saver()), thread_id="t")
     run.invoke({"n": 0})
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert len({each["operation_key"] for each in gate.of(run.run, "effect_intended")}) == 3
 
 
@@ -303,7 +303,7 @@ def test_it_records_an_undeclared_tool_as_external_and_unknown(gate: Gate, world
     graph = one_node(recorder, world, lambda state: {"x": wrapped("moon")})
     run = recorder.start_run(graph, thread_id="t")
     run.invoke({"q": 1})
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     (intended,) = gate.of(run.run, "effect_intended")
     assert intended["effect_class"] == "unknown"
     assert intended["key_strength"] == "weak"
@@ -332,7 +332,7 @@ def test_it_records_a_read_without_asking_a_gate(gate: Gate, world: World) -> No
     run = recorder.start_run(graph, thread_id="t")
     run.invoke({"q": 1})
     assert calls == ["x", "x"]
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert [each["effect_class"] for each in gate.of(run.run, "effect_intended")] == ["read", "read"]
 
 
@@ -357,7 +357,7 @@ def test_it_says_what_came_of_a_call_that_raised(
     run = recorder.start_run(graph, thread_id="t")
     with pytest.raises(type(error)):
         run.invoke({"q": 1})
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert [each["answer"] for each in gate.of(run.run, "effect_answered")] == [answer]
     (stopped,) = gate.of(run.run, "stopped")
     assert stopped["stop_cause"] == ("timeout" if answer == "no_answer" else "tool_error")
@@ -379,7 +379,7 @@ def test_it_records_a_call_from_a_raw_thread_without_a_checkpoint(gate: Gate, wo
 
     run = recorder.start_run(one_node(recorder, world, writer), thread_id="t")
     run.invoke({"q": 1})
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert [each["checkpoint"] for each in gate.of(run.run, "effect_intended")] == [None]
 
 
@@ -407,7 +407,7 @@ def test_it_wraps_a_langchain_tool_and_leaves_its_schema_alone(gate: Gate, world
     graph = one_node(recorder, world, lambda state: {"x": wrapped.invoke({"subject": "case"})})
     run = recorder.start_run(graph, thread_id="t")
     assert run.invoke({"q": 1})["x"] == "create_ticket-1"
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     (intended,) = gate.of(run.run, "effect_intended")
     assert intended["key_strength"] == "declared"
     assert world.delivered()[0]["key"] == intended["operation_key"]
@@ -437,13 +437,13 @@ def test_it_wraps_a_hand_written_tool_and_a_coroutine(gate: Gate, world: World) 
     run = recorder.start_run(one_node(recorder, world, writer), thread_id="t")
     values = run.invoke({"q": 1})
     assert (values["x"], values["y"]) == ("done case", "sent")
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert [each["tool"] for each in gate.of(run.run, "effect_intended")] == ["create_ticket", "send_mail"]
     assert {each["key_strength"] for each in gate.of(run.run, "effect_intended")} == {"declared"}
 
 
 def test_it_digests_the_payload_as_destinations_do(gate: Gate, world: World) -> None:
-    from tests.recorder.gate import KEY
+    from debugger.recorder.conformance.gate import KEY
 
     recorder = world.open(gate.url)
 
@@ -454,7 +454,7 @@ def test_it_digests_the_payload_as_destinations_do(gate: Gate, world: World) -> 
     graph = one_node(recorder, world, lambda state: {"x": ticket("case")})
     run = recorder.start_run(graph, thread_id="t")
     run.invoke({"q": 1})
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     (intended,) = gate.of(run.run, "effect_intended")
     text = 'create_ticket\0{"body":"né","subject":"case"}'
     assert intended["payload"] == KEY.digest("payload", text)
@@ -464,6 +464,6 @@ def test_it_keeps_the_secrets_of_its_home_to_itself(gate: Gate, world: World) ->
     recorder = world.open(gate.url)
     run = recorder.start_run(build(recorder, world), thread_id="t-1")
     run.invoke(ask())
-    recorder.flush(10)
+    recorder.flush(60)
     for path in world.home.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path.relative_to(Path(world.home))

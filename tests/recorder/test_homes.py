@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from debugger.recorder import branching, homes
+from debugger.recorder.conformance.gate import Gate, claims_of
 from debugger.recorder.homes import place_of
-from tests.recorder.gate import Gate, claims_of
 from tests.recorder.team import World, build
 from tests.recorder.test_branching import fork, recorded, reuse_all
 
@@ -52,7 +52,7 @@ def test_a_copied_home_does_not_start_a_permit_again(gate: Gate, world: World) -
     envelope: dict[str, Any] = gate.permit(checkpoint=fork(gate, run), operations=reuse_all(gate, run))
     shutil.copytree(world.home, world.home.parent / "copied")
     assert branching.resume(recorder, graph, envelope) == "natural_finish"
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     recorder.close()
     sent = len(world.delivered())
     world.home = world.home.parent / "copied"

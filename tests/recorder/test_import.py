@@ -15,7 +15,7 @@ from branches.evidence.canonical import canonical_bytes
 from branches.evidence.kinds.forms import Declared
 from branches.evidence.names import cover_name
 from debugger.adapters.runtimes.langgraph import LangGraphRuntime
-from tests.recorder.gate import KEY, Gate
+from debugger.recorder.conformance.gate import KEY, Gate
 from tests.recorder.team import MARKER, World, ask, build
 
 RUN = "run_" + "b" * 24
@@ -45,7 +45,7 @@ def test_it_imports_lineage_and_fingerprints_without_content(gate: Gate, world: 
     recorder = world.open(gate.url)
     run = recorder.start_run(build(recorder, world), thread_id="t-1")
     run.invoke(ask())
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     receipts = imported(world.store, "t-1")
     assert MARKER not in json.dumps(receipts)
     assert receipts[0]["kind"] == "run_started"

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from debugger.recorder import langgraph_checks
+from debugger.recorder.conformance.gate import Gate
 from debugger.recorder.langgraph_checks import RuntimeUnknown, check_runtime
-from tests.recorder.gate import Gate
 from tests.recorder.team import World, build
 
 
@@ -32,7 +32,7 @@ def test_another_version_is_refused_by_name(
     with pytest.raises(RuntimeUnknown, match=f"^{package}: version_unknown") as refused:
         recorder.start_run(graph, thread_id="t")
     assert (refused.value.subject, refused.value.rule) == (package, "version_unknown")
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert gate.receipts == []
 
 

@@ -20,8 +20,9 @@ from pydantic import BaseModel
 
 from branches.evidence import plain_json
 from debugger.recorder import Recorder, branching
+from debugger.recorder.conformance.gate import Gate, claims_of
 from debugger.recorder.effects import OutsideRun
-from tests.recorder.gate import Gate, claims_of
+from tests.patience import PATIENCE_S, STALL_S
 from tests.recorder.team import MARKER, World, wrap_the_rest
 from tests.recorder.test_editing import recorded, value_target, with_value
 
@@ -86,7 +87,7 @@ def test_a_rehearsal_sends_nothing_while_another_run_is_active(gate: Gate, world
     def publish(state: Any) -> dict[str, Any]:
         if waits[0]:
             inside.set()
-            go.wait(20)
+            go.wait(STALL_S)
         return {"limit": state["limit"]}
 
     graph = two_steps(world, Talk, write, publish, router)
@@ -100,17 +101,17 @@ def test_a_rehearsal_sends_nothing_while_another_run_is_active(gate: Gate, world
     other = recorder.start_run(graph, thread_id="t-2")
     active = threading.Thread(target=other.invoke, args=(question(),))
     active.start()
-    assert inside.wait(20)
+    assert inside.wait(PATIENCE_S)
     words: list[str] = []
     try:
         resumed = threading.Thread(target=lambda: words.append(branching.resume(recorder, graph, envelope)))
         resumed.start()
-        resumed.join(60)
+        resumed.join(PATIENCE_S)
         assert "limit 5" not in sent
         assert words == ["declined_router_calls_tool"]
     finally:
         go.set()
-        active.join(20)
+        active.join(PATIENCE_S)
 
 
 def swallowing(tool: Any) -> Any:

@@ -14,10 +14,10 @@ from langgraph.types import Command, Send, interrupt
 from branches.evidence import langgraph_store, schema
 from branches.evidence.canonical import canonical_bytes
 from debugger.recorder import Recorder, branching
+from debugger.recorder.conformance.gate import KEY, Gate, claims_of
 from debugger.recorder.gates import OwnGate
 from debugger.recorder.stops import StopLog
 from debugger.recorder.topology import describe
-from tests.recorder.gate import KEY, Gate, claims_of
 from tests.recorder.team import World, ask, build, wrap_the_rest
 
 
@@ -37,7 +37,7 @@ def resumed(
     wrap_the_rest(recorder)
     envelope = gate.permit(checkpoint=point, **bound)
     word = branching.resume(recorder, graph, envelope)
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert gate.refused == []
     return claims_of(envelope)["branch"], word
 
@@ -72,14 +72,14 @@ def test_it_records_an_interrupt_as_a_wait_and_goes_on_with_the_answer(gate: Gat
     graph = gated(recorder, world)
     run = recorder.start_run(graph, thread_id="t")
     run.invoke({"left": "", "right": ""})
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     (waiting,) = gate.of(run.run, "stopped")
     assert waiting["stop_cause"] == "approval_requested"
     assert waiting["approval"]["owner"].startswith("hmac-sha256:")
     assert waiting["approval"]["deadline"] == "2026-12-01T00:00:00+00:00"
     assert waiting["approval"]["resume_token"].startswith("hmac-sha256:")
     run.invoke(Command(resume="yes"))
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert [each["stop_cause"] for each in gate.of(run.run, "stopped")][-1] == "natural_finish"
     assert len(world.delivered("create_ticket")) == 1
     closing_ = gate.of(run.run, "recording_closed")[-1]
@@ -92,7 +92,7 @@ def test_it_asks_anew_in_a_branch_and_leaves_the_finished_sibling_alone(gate: Ga
     run = recorder.start_run(graph, thread_id="t")
     run.invoke({"left": "", "right": ""})
     run.invoke(Command(resume="yes"))
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     branch, word = resumed(recorder, gate, graph, gate.of(run.run, "checkpoint")[1])
     assert word == "approval_requested"
     assert len(world.delivered("send_mail")) == 1
@@ -113,7 +113,7 @@ def test_it_brings_the_ancestors_of_a_channel_that_keeps_differences(gate: Gate,
     compiled = graph.compile(checkpointer=world.saver())
     run = recorder.start_run(compiled, thread_id="t")
     assert run.invoke({"entries": [], "n": 0})["n"] == 105
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     before = world.rows("t")
     branch, word = resumed(recorder, gate, compiled, gate.of(run.run, "checkpoint")[-2])
     assert word == "natural_finish"
@@ -153,7 +153,7 @@ def test_it_follows_sends_to_the_agents_they_name(gate: Gate, world: World) -> N
     )
     run = recorder.start_run(graph.compile(checkpointer=world.saver()), thread_id="t")
     run.invoke({"done": []})
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     edges = [(each["from"], each["to"]) for each in gate.of(run.run, "interaction")]
     assert edges == [("planner", "writer")] * 2
 
@@ -174,7 +174,7 @@ def test_it_names_the_root_checkpoint_for_a_call_inside_a_subgraph(gate: Gate, w
     graph = outer.compile(checkpointer=world.saver())
     run = recorder.start_run(graph, thread_id="t")
     run.invoke({"q": 1})
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     (intended,) = gate.of(run.run, "effect_intended")
     assert intended["checkpoint"] in [each["checkpoint"] for each in gate.of(run.run, "checkpoint")]
 
@@ -187,7 +187,7 @@ def test_it_stops_at_the_declared_number_of_steps(gate: Gate, world: World) -> N
     graph.add_edge("writer", "writer")
     run = recorder.start_run(graph.compile(checkpointer=world.saver()), thread_id="t")
     run.invoke({"n": 0})
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     (stopped,) = gate.of(run.run, "stopped")
     assert stopped["stop_cause"] == "step_limit"
     assert len(stopped["steps"]) == 12 == stopped["policy"]["conditions"][0]["n"]
@@ -213,7 +213,7 @@ def test_it_claims_no_step_limit_that_the_receipt_s_steps_do_not_bear_out(
     )
     assert len(stops.body("natural_finish", record, progress=True)["steps"]) <= limit + 1
     assert stops.body("natural_finish", record, progress=True)["stop_cause"] == "natural_finish"
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert gate.refused == []
 
 
@@ -231,7 +231,7 @@ def test_it_takes_tokens_and_a_cut_answer_from_the_provider_s_word(gate: Gate, w
     graph.add_edge(START, "writer")
     run = recorder.start_run(graph.compile(checkpointer=world.saver()), thread_id="t")
     run.invoke({"messages": [HumanMessage("go", id="h-1")]})
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     (stopped,) = gate.of(run.run, "stopped")
     assert stopped["stop_cause"] == "output_limit"
     assert stopped["steps"] == [{"tools": [], "tokens": 12}]
@@ -289,7 +289,7 @@ def test_it_gives_the_context_again_on_a_resume(gate: Gate, world: World) -> Non
     compiled = graph.compile(checkpointer=world.saver())
     run = recorder.start_run(compiled, thread_id="t")
     run.invoke({"q": 1}, context={"who": "ada"})
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     wrap_the_rest(recorder)
     envelope = gate.permit(checkpoint=gate.of(run.run, "checkpoint")[1])
     branching.resume(recorder, compiled, envelope, context=lambda: {"who": "again"})
@@ -311,7 +311,7 @@ def test_it_closes_the_recording_whatever_ends_the_run(
     run = recorder.start_run(graph.compile(checkpointer=world.saver()), thread_id="t")
     with pytest.raises(type(error)):
         run.invoke({"q": 1})
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     cause = "user_abort" if isinstance(error, KeyboardInterrupt) else "provider_error"
     assert gate.of(run.run, "stopped")[0]["stop_cause"] == cause
     assert gate.receipts[-1]["kind"] == "recording_closed"
@@ -323,5 +323,5 @@ def test_it_goes_on_under_a_started_thread_without_reporting_old_messages(gate: 
     recorder.start_run(graph, thread_id="t-1").invoke(ask())
     second = recorder.start_run(graph, thread_id="t-1")
     second.invoke({"messages": [HumanMessage("more", id="ask-2")]})
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert len(gate.of(second.run, "message")) == 3

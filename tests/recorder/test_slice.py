@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from debugger.recorder import branching
-from tests.recorder.gate import Gate, claims_of
+from debugger.recorder.conformance.gate import Gate, claims_of
 from tests.recorder.team import MARKER, World, ask, build
 
 
@@ -17,7 +17,7 @@ def test_it_records_a_run_and_resumes_a_branch_of_it(gate: Gate, world: World) -
     run = recorder.start_run(graph, thread_id="t-1")
     values = run.invoke(ask())
     assert values["messages"][-1].content == "sent send_mail-2"
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert gate.refused == []
     fork = gate.of(run.run, "checkpoint")[2]
     operations = {
@@ -27,7 +27,7 @@ def test_it_records_a_run_and_resumes_a_branch_of_it(gate: Gate, world: World) -
     before = world.rows("t-1")
     envelope = gate.permit(checkpoint=fork, operations=operations)
     assert branching.resume(recorder, graph, envelope) == "natural_finish"
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert gate.refused == []
     branch = claims_of(envelope)["branch"]
     kinds = [each["kind"] for each in gate.receipts if each["run"] == branch]
@@ -44,7 +44,7 @@ def test_it_numbers_receipts_without_gaps_and_closes_with_the_count(gate: Gate, 
     recorder = world.open(gate.url)
     run = recorder.start_run(build(recorder, world), thread_id="t-1")
     run.invoke(ask())
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     numbers = [each["writer_seq"] for each in gate.receipts]
     assert numbers == list(range(1, len(numbers) + 1))
     assert gate.of(run.run, "recording_closed") == [{"count": len(numbers)}]
@@ -54,7 +54,7 @@ def test_it_records_messages_before_the_checkpoint_that_holds_them(gate: Gate, w
     recorder = world.open(gate.url)
     run = recorder.start_run(build(recorder, world), thread_id="t-1")
     run.invoke(ask())
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     kinds = [each["kind"] for each in gate.receipts]
     bodies = [each["body"] for each in gate.receipts]
     for at, kind in enumerate(kinds):
@@ -72,7 +72,7 @@ def test_it_records_edges_between_declared_agents_with_the_contract_s_kind(gate:
     recorder = world.open(gate.url)
     run = recorder.start_run(build(recorder, world), thread_id="t-1")
     run.invoke(ask())
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     edges = [(each["from"], each["to"], each["kind"]) for each in gate.of(run.run, "interaction")]
     assert edges == [("planner", "writer", "handover"), ("writer", "publisher", "handover")]
 
@@ -85,12 +85,12 @@ def test_a_run_and_its_edges_name_one_contract_and_a_branch_none(
     graph = build(recorder, world)
     run = recorder.start_run(graph, thread_id="t-1", contract_version=named)
     run.invoke(ask())
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert gate.started()["contract_version"] == recorded
     assert [each["contract_version"] for each in gate.of(run.run, "interaction")] == [recorded] * 2
     envelope = gate.permit(checkpoint=gate.of(run.run, "checkpoint")[2])
     branching.resume(recorder, graph, envelope)
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     branch = claims_of(envelope)["branch"]
     assert {each["contract_version"] for each in gate.of(branch, "interaction")} == {None}
     assert gate.refused == []
@@ -102,7 +102,7 @@ def test_a_contract_is_named_by_a_version_or_nothing_is_recorded(gate: Gate, wor
     for wrong in ("", "of today", "-1", "1" * 33):
         with pytest.raises(ValueError, match=r"^contract_version: pattern$"):
             recorder.start_run(graph, thread_id="t-1", contract_version=wrong)
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert gate.receipts == []
 
 
@@ -110,7 +110,7 @@ def test_it_leaves_out_a_state_key_that_cannot_be_measured_here(gate: Gate, worl
     recorder = world.open(gate.url)
     run = recorder.start_run(build(recorder, world), thread_id="t-1")
     run.invoke(ask())
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     for each in gate.of(run.run, "checkpoint"):
         assert set(each["state"]) == {"agent_memory", "workspace"}
         assert all(member["fingerprint"] for member in each["state"].values())

@@ -1,16 +1,16 @@
 """The spool: nothing is lost, nothing waits, nothing is dropped without a word."""
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
 from debugger.recorder import frames
 from debugger.recorder.client import Client
+from debugger.recorder.conformance.gate import Gate
 from debugger.recorder.sender import Sender
 from debugger.recorder.spool import Spool
-from tests.recorder.gate import Gate
+from tests.patience import ends
 from tests.recorder.team import World, ask, build
 
 
@@ -103,16 +103,15 @@ def test_it_takes_back_half_a_record_when_the_disk_is_full(
 def test_it_loses_nothing_and_does_not_wait_while_the_server_is_away(gate: Gate, world: World) -> None:
     recorder = world.open(gate.url)
     gate.errors["receipts"] = 503
-    began = time.monotonic()
     run = recorder.start_run(build(recorder, world), thread_id="t-1")
-    run.invoke(ask())
-    assert time.monotonic() - began < 5
+    with ends():
+        run.invoke(ask())
     assert recorder.spool.waiting == run.record.count
     assert not recorder.flush(0.3)
     recorder.close()
     gate.errors.clear()
     again = world.open(gate.url)
-    assert again.flush(10)
+    assert again.flush(60)
     assert len(gate.receipts) == run.record.count
 
 
@@ -132,7 +131,7 @@ def test_it_delivers_again_and_the_server_counts_duplicates(gate: Gate, world: W
     lines = lines_of(recorder.spool)
     gate.errors.clear()
     Client(gate.url, "secret-token").deliver(lines[:5])
-    assert recorder.flush(10)
+    assert recorder.flush(60)
     assert len(gate.receipts) == run.record.count
     assert gate.duplicates == 5
 
@@ -142,7 +141,7 @@ def test_it_keeps_refused_lines_aside_and_counts_them(gate: Gate, tmp_path: Path
     sender = Sender(spool, Client(gate.url, "secret-token"), tmp_path / "refused.ndjson")
     spool.append(b'{"kind":"nonsense"}')
     sender.start()
-    assert sender.flush(5)
+    assert sender.flush(60)
     assert sender.refused_count == 1
     assert b'"rule":"enum"' in (tmp_path / "refused.ndjson").read_bytes()
     sender.stop()
@@ -167,7 +166,7 @@ def test_it_finds_the_faulty_line_where_the_server_refuses_the_whole_batch(
         spool.append(line)
     sender = Sender(spool, client, tmp_path / "refused.ndjson")
     sender.start()
-    assert sender.flush(5)
+    assert sender.flush(60)
     assert sender.refused_count == 1
     sender.stop()
     spool.close()

@@ -31,7 +31,7 @@ def classify(environment, *arguments, lines=None):
         env=environment,
         input=lines,
         capture_output=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
 
@@ -88,7 +88,7 @@ def test_it_answers_a_line_before_the_next_one_is_written(environment):
             running.stdin.flush()
             assert json.loads(running.stdout.readline()) == judge("stops", complete("stops"))
         running.stdin.close()
-        assert running.wait(timeout=60) == 0
+        assert running.wait(timeout=300) == 0
 
 
 def test_it_ends_quietly_when_nobody_reads_on(environment, tmp_path):
@@ -104,4 +104,4 @@ def test_it_ends_quietly_when_nobody_reads_on(environment, tmp_path):
         running.stdout.readline()
         running.stdout.close()
         assert running.stderr.read() == b""
-        assert running.wait(timeout=60) != 0
+        assert running.wait(timeout=300) != 0

@@ -1,5 +1,9 @@
 """What the tests of pages make: people at a browser, long runs, branches in each state."""
 
+from allauth.account.internal.flows.login import record_authentication
+from allauth.mfa.models import Authenticator
+from allauth.mfa.totp.internal.auth import TOTP, generate_totp_secret
+from django.http import HttpRequest
 from django.test import Client
 
 from branches.commands.ask_destination import ask_destination
@@ -20,9 +24,26 @@ HTMX = {"HX-Request": "true"}
 
 
 def signed_in(person: Person) -> Client:
+    """Return a browser in which somebody signed in just now; they have a second factor."""
     client = Client()
+    secure(person)
     client.force_login(person, backend="django.contrib.auth.backends.ModelBackend")
+    confirm(client, person)
     return client
+
+
+def secure(person: Person) -> None:
+    """Set a second factor up for somebody, if they have none."""
+    if not Authenticator.objects.filter(user=person).exists():
+        TOTP.activate(person, generate_totp_secret())
+
+
+def confirm(client: Client, person: Person) -> None:
+    """Write into a session what a sign-in by password leaves there."""
+    request = HttpRequest()
+    request.session = client.session
+    record_authentication(request, person, method="password")
+    request.session.save()
 
 
 def forked(world: World, run: Run, at: str = "c1") -> Run:

@@ -205,7 +205,8 @@ STOPPED: Final = record(
         ),
         "loop": enum("claimed", "ended"),
     },
-    {"done_tool": nullable(name(Declared.TOOL))},
+    # The loop whose end it is, where more may become known of it: then the newest word counts.
+    {"done_tool": nullable(name(Declared.TOOL)), "loop_ref": nullable(HMAC)},
 )
 
 # What it calls itself entitles nobody: the authenticated writer is compared with what is registered.
@@ -254,6 +255,7 @@ OUTSIDE: Final[dict[str, Schema]] = {
     "stopped": STOPPED,
     "outcome": OUTCOME,
     "recording_closed": record({"count": integer()}),
+    "recording_gap": record({"gap": enum("sampled", "truncated")}),
     "started": record({"permit": PERMIT, "attempt": ATTEMPT}),
     "restored": RESTORED,
 }

@@ -122,6 +122,7 @@ def _read(path: Path) -> bytes:
 
 def _read_once(path: Path) -> bytes | None:
     """Return the file's bytes, one more than allowed at most; None where it changed meanwhile."""
+    began, tick = time.time_ns(), int(_TICK_S * 1e9)
     opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         before = os.fstat(opened)
@@ -131,6 +132,6 @@ def _read_once(path: Path) -> bytes | None:
     finally:
         os.close(opened)
     is_same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-    is_young = abs(time.time_ns() - after.st_mtime_ns) < _TICK_S * 1e9
+    is_young = began - tick < after.st_mtime_ns < time.time_ns() + tick
     is_whole = len(content) == min(after.st_size, MOST_BYTES + 1)
     return content if is_same and is_whole and not is_young else None

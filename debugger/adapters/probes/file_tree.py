@@ -73,9 +73,13 @@ class Tree:
     bytes: int = 0
     newest_ns: int = 0
 
-    def is_young(self, seconds: float) -> bool:
-        """Whether something in it was changed so lately that a next change could keep its times."""
-        return abs(time.time_ns() - self.newest_ns) < seconds * 1e9
+    def is_young(self, seconds: float, began_ns: int) -> bool:
+        """Whether something in it was changed so shortly before the look at it began that its times tell nothing.
+
+        A change during the look could have kept them, however long the look then took.
+        """
+        tick = int(seconds * 1e9)
+        return began_ns - tick < self.newest_ns < time.time_ns() + tick
 
 
 def digest_of(entries: Iterable[Entry]) -> bytes:

@@ -20,7 +20,7 @@ MOST_BYTES: Final = 64 * 1024**3
 DEFAULT_BYTES: Final = 1024**3
 MOST_PARTS: Final = 24
 _TRIES: Final = 3
-# A file changed again within one tick of the clock keeps its times: what is that young is looked at later.
+# A file changed again within one tick of the clock keeps its times: what was that young is looked at later.
 _TICK_S: Final = 0.05
 
 
@@ -68,11 +68,12 @@ def _path_of(target: Target) -> Path:
 def _still(path: Path, budget: Budget) -> Tree:
     """Return the tree as it was at one moment. Raises Unreachable."""
     for _ in range(_TRIES):
+        began = time.time_ns()
         try:
             tree = walk(path, budget)
         except Changed:
             continue
-        if not tree.is_young(_TICK_S):
+        if not tree.is_young(_TICK_S, began):
             return tree
         time.sleep(_TICK_S)
     raise Unreachable("changing")

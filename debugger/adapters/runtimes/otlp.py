@@ -1,15 +1,19 @@
 """Imports OpenTelemetry traces: what agents, tools and model calls said of themselves while they ran."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from branches.evidence.keys import HmacKey
-from branches.ports import SourceFile, SourceRead, SourceRefusal, SourceUnreadable
+from branches.ports import Earlier, SourceFile, SourceRead, SourceRefusal, SourceUnreadable
 from debugger.adapters.runtimes.otlp_answers import partial
 from debugger.adapters.runtimes.otlp_attributes import OtlpRefused
 from debugger.adapters.runtimes.otlp_bodies import LIMITS, Body, Limits, decoded, guessed
+from debugger.adapters.runtimes.otlp_kept import read as kept
+from debugger.adapters.runtimes.otlp_kept import written
 from debugger.adapters.runtimes.otlp_receipts import Receipts
+from debugger.adapters.runtimes.otlp_sampling import Gap
 from debugger.adapters.runtimes.otlp_spans import Span, Status
 from debugger.adapters.runtimes.otlp_tree import Forest, SpanKey
 
@@ -41,15 +45,32 @@ class OtlpImporter:
             refused += [
                 SourceRefusal(f"{file.label}:{each.number}", each.field, each.rule) for each in body.refused
             ]
-        spans, doubled = distinct(found)
-        return SourceRead(Receipts(key).runs(Forest(spans)), (*refused, *doubled))
+        return _read(found, refused, key)
 
-    def threads_of(self, file: SourceFile) -> frozenset[str]:
-        """Return the traces that a request is of. Raises SourceUnreadable."""
+    def pieces_of(self, file: SourceFile) -> Mapping[str, bytes]:
+        """Return the spans of a request by their trace, as they are kept. Raises SourceUnreadable."""
+        spans: dict[str, list[Span]] = defaultdict(list)
         try:
-            return frozenset(span.trace for _, span in self._body(file).spans)
+            for _, span in self._body(file).spans:
+                spans[span.trace].append(span)
         except OtlpRefused as refused:
             raise SourceUnreadable(refused.field, refused.rule) from None
+        return {trace: written(found) for trace, found in spans.items()}
+
+    def read_beside(self, file: SourceFile, earlier: Earlier, key: HmacKey) -> SourceRead:
+        """Return the runs in a request and in what was kept of its traces; only the request is refused."""
+        body = self._body(file)
+        found = [(f"{file.label}:{number}", span) for number, span in body.spans]
+        refused = [
+            SourceRefusal(f"{file.label}:{each.number}", each.field, each.rule) for each in body.refused
+        ]
+        found += [("earlier", span) for piece in earlier.pieces for span in kept(piece)]
+        if earlier.cut:
+            found = [
+                (where, replace(span, gaps=span.gaps | {Gap.SPANS}) if span.trace in earlier.cut else span)
+                for where, span in found
+            ]
+        return _read(found, refused, key)
 
     def answer(self, file: SourceFile, refused: Sequence[SourceRefusal]) -> tuple[str, bytes]:
         """Return a full or partial success, in the encoding of the request."""
@@ -67,6 +88,11 @@ class OtlpImporter:
         else:
             named = guessed(file.content)
         return decoded(file.content, *named, self.limits)
+
+
+def _read(found: Iterable[Found], refused: Iterable[SourceRefusal], key: HmacKey) -> SourceRead:
+    spans, doubled = distinct(found)
+    return SourceRead(Receipts(key).runs(Forest(spans)), (*refused, *doubled))
 
 
 def distinct(found: Iterable[Found]) -> tuple[list[Span], list[SourceRefusal]]:
@@ -99,5 +125,7 @@ def _order(span: Span) -> tuple[int, int, int, str]:
         sorted(span.present),
         sorted(span.failures),
         span.links,
+        sorted(span.gaps),
+        span.flags,
     )
     return _LEAST_GOOD[span.status], span.start, span.end, repr(parts)

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from enum import Enum, StrEnum
 from typing import Final
 
+from debugger.adapters.runtimes.otlp_sampling import Gap, keeps_some
+
 type Kept = str | int | tuple[str, ...]
 
 MAX_TEXT: Final = 512
@@ -120,13 +122,21 @@ _LINK_KINDS: Final = frozenset(
 class Gathered:
     """What is kept of one span while its attributes and events are read."""
 
-    __slots__ = ("attributes", "failures", "finished", "present")
+    __slots__ = ("attributes", "failures", "finished", "gaps", "present")
 
     def __init__(self) -> None:
         self.attributes: dict[str, Kept] = {}
         self.present: set[str] = set()
         self.failures: set[Failure] = set()
         self.finished: list[str] = []
+        self.gaps: set[Gap] = set()
+
+    def missing(self, trace_state: str, attributes: int, events: int, links: int) -> None:
+        """Note what is not there, by the span's own word: its tracestate, and how much of it was dropped."""
+        dropped = {Gap.ATTRIBUTES: attributes, Gap.EVENTS: events, Gap.LINKS: links}
+        self.gaps |= {gap for gap, count in dropped.items() if count}
+        if keeps_some(trace_state):
+            self.gaps.add(Gap.SAMPLED)
 
     def attribute(self, key: str, form: Form, raw: object) -> None:
         """Keep an attribute of the list. Raises OtlpRefused where it is there twice."""
@@ -149,13 +159,24 @@ class Gathered:
             self.present.add(key)
             self.failures.add(failure)
 
-    def event(self, name: str, value: object) -> None:
-        """Keep what one of the events says: an exception's class, or why the model finished."""
+    def event(self, name: str, value: object, dropped: int) -> None:
+        """Keep what one of the events says: an exception's class, or why the model finished.
+
+        `dropped`: how many attributes of the event are not there.
+        """
+        if value is None and dropped:
+            self.gaps.add(Gap.EVENTS)
         if name == "exception":
             if (failure := failure_of(value if type(value) is str else "")) is not None:
                 self.failures.add(failure)
         elif type(value) is str and is_text(value):
             self.finished.append(value)
+
+    def link_kind(self, raw: object, dropped: int) -> str:
+        """Return a link's kind as a word of the closed list; `dropped` attributes may have held it."""
+        if raw is None and dropped:
+            self.gaps.add(Gap.LINKS)
+        return raw if type(raw) is str and raw in _LINK_KINDS else "link"
 
     def kept(self) -> dict[str, Kept]:
         """Return the attributes, with the older events' reasons where no attribute says them."""
@@ -169,11 +190,6 @@ def is_text(raw: str) -> bool:
     if not 0 < len(raw) <= MAX_TEXT:
         return False
     return raw.isascii() or not any("\ud800" <= each <= "\udfff" for each in raw)
-
-
-def link_kind(raw: object) -> str:
-    """Return a link's kind as a word of the closed list."""
-    return raw if type(raw) is str and raw in _LINK_KINDS else "link"
 
 
 _INTERRUPTS: Final = frozenset({"GraphInterrupt", "NodeInterrupt"})

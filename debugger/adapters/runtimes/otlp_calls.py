@@ -9,6 +9,7 @@ from typing import Final
 
 from debugger.adapters.runtimes.otlp_attributes import INPUT, OUTPUT, Failure
 from debugger.adapters.runtimes.otlp_roles import Role, tool_name
+from debugger.adapters.runtimes.otlp_sampling import Gap
 from debugger.adapters.runtimes.otlp_spans import OPENAI_AGENTS, Span
 from debugger.adapters.runtimes.otlp_tree import Placed
 
@@ -43,13 +44,16 @@ class Step:
 
 
 def answer_of(span: Span) -> Answer | None:
-    """Return what came of a tool's call; None while it has not ended."""
+    """Return what came of a tool's call; None while it has not ended.
+
+    Where events were dropped one of them may have said that it waits.
+    """
     if not span.end:
         return None
     if span.failed:
         cut = span.failures & {Failure.TIMEOUT, Failure.CANCELLED}
         return Answer.NO_ANSWER if cut else Answer.FAILED
-    return Answer.NO_ANSWER if _is_silent(span) else Answer.ACKNOWLEDGED
+    return Answer.NO_ANSWER if _is_silent(span) or Gap.EVENTS in span.gaps else Answer.ACKNOWLEDGED
 
 
 def returned(span: Span) -> bool:

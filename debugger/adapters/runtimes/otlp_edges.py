@@ -8,6 +8,7 @@ from typing import Final
 
 from debugger.adapters.runtimes.otlp_attributes import STEP, TASK
 from debugger.adapters.runtimes.otlp_roles import Role
+from debugger.adapters.runtimes.otlp_sampling import Gap
 from debugger.adapters.runtimes.otlp_spans import Status
 from debugger.adapters.runtimes.otlp_tree import Forest, Placed, SpanKey
 
@@ -30,11 +31,11 @@ class Edge:
 
     @property
     def status(self) -> Status:
-        """What the span says of itself; one that waits, or has not ended, says nothing yet."""
+        """What the span says of itself; one that waits, or may, or has not ended, says nothing yet."""
         span = self.to.span
         if span.failed:
             return Status.ERROR
-        return Status.UNSET if span.waits or not span.end else span.status
+        return Status.UNSET if span.waits or Gap.EVENTS in span.gaps or not span.end else span.status
 
 
 # A line that goes on elsewhere is the same work, passed to nobody.

@@ -13,7 +13,6 @@ from debugger.adapters.runtimes.otlp_attributes import (
     Form,
     Gathered,
     OtlpRefused,
-    link_kind,
 )
 from debugger.adapters.runtimes.otlp_spans import (
     SCOPES,
@@ -153,7 +152,8 @@ def _span(span: dict[str, Any]) -> Span:
         name = event.get("name")
         key = EVENTS.get(name) if type(name) is str else None
         if key is not None:
-            found.event(str(name), _first(event, key))
+            found.event(str(name), _first(event, key), _dropped(event, "Attributes"))
+    found.missing(_trace_state(span), *(_dropped(span, part) for part in ("Attributes", "Events", "Links")))
     name = span.get("name")
     parent = span.get("parentSpanId")
     return made_span(
@@ -170,8 +170,20 @@ def _span(span: dict[str, Any]) -> Span:
         ),
         status=_object(span, "status").get("code", 0),
         found=found,
-        links=tuple(_link(each) for each in _members(span, "links")),
+        links=tuple(_link(found, each) for each in _members(span, "links")),
+        flags=_number(span.get("flags"), "flags"),
     )
+
+
+def _trace_state(span: dict[str, Any]) -> str:
+    found = span.get("traceState")
+    if found is not None and type(found) is not str:
+        raise OtlpRefused("trace_state", "type")
+    return found or ""
+
+
+def _dropped(owner: dict[str, Any], part: str) -> int:
+    return _number(owner.get(f"dropped{part}Count"), f"dropped_{part.lower()}_count")
 
 
 def _members(owner: dict[str, Any], name: str) -> list[dict[str, Any]]:
@@ -181,10 +193,11 @@ def _members(owner: dict[str, Any], name: str) -> list[dict[str, Any]]:
     return found
 
 
-def _link(link: dict[str, Any]) -> SpanLink:
+def _link(found: Gathered, link: dict[str, Any]) -> SpanLink:
     trace = _hex(link.get("traceId"), TRACE_BYTES, "links.trace_id")
     span = _hex(link.get("spanId"), SPAN_BYTES, "links.span_id")
-    return made_link((trace, span), link_kind(_first(link, LINK_KIND)))
+    kind = found.link_kind(_first(link, LINK_KIND), _dropped(link, "Attributes"))
+    return made_link((trace, span), kind)
 
 
 def _first(owner: dict[str, Any], key: str) -> object:

@@ -14,7 +14,6 @@ from debugger.adapters.runtimes.otlp_attributes import (
     Form,
     Gathered,
     OtlpRefused,
-    link_kind,
 )
 from debugger.adapters.runtimes.otlp_spans import Span, SpanLink, made_link, made_span
 from debugger.adapters.runtimes.otlp_wire import BYTES, Budget, fields, lean_span
@@ -89,6 +88,13 @@ def _span(message: Any, scope: str) -> Span:
             found.attribute(pair.key, form, None if form is Form.PRESENT else _value(pair.value))
     if message.events:
         _events(found, message.events)
+    links = _links(found, message.links) if message.links else ()
+    found.missing(
+        message.trace_state,
+        message.dropped_attributes_count,
+        message.dropped_events_count,
+        message.dropped_links_count,
+    )
     return made_span(
         ids=(message.trace_id, message.span_id, message.parent_span_id),
         scope=scope,
@@ -96,7 +102,8 @@ def _span(message: Any, scope: str) -> Span:
         times=(message.start_time_unix_nano, message.end_time_unix_nano),
         status=message.status.code if message.HasField("status") else 0,
         found=found,
-        links=_links(message.links) if message.links else (),
+        links=links,
+        flags=message.flags,
     )
 
 
@@ -117,16 +124,17 @@ def _events(found: Gathered, events: Any) -> None:
     for event in events:
         key = EVENTS.get(event.name)
         if key is not None:
-            found.event(event.name, _first(event.attributes, key))
+            found.event(event.name, _first(event.attributes, key), event.dropped_attributes_count)
 
 
-def _links(links: Any) -> tuple[SpanLink, ...]:
+def _links(found: Gathered, links: Any) -> tuple[SpanLink, ...]:
     if len(links) > MAX_MEMBERS:
         raise OtlpRefused("links", "max_items")
-    return tuple(
-        made_link((each.trace_id, each.span_id), link_kind(_first(each.attributes, LINK_KIND)))
-        for each in links
-    )
+    made = []
+    for each in links:
+        kind = found.link_kind(_first(each.attributes, LINK_KIND), each.dropped_attributes_count)
+        made.append(made_link((each.trace_id, each.span_id), kind))
+    return tuple(made)
 
 
 def _first(attributes: Any, key: str) -> object:

@@ -15,6 +15,7 @@ from branches.evidence.names import cover_name
 from branches.ports import SourceReceipt, SourceRun
 from debugger.adapters.runtimes.otlp_calls import Answer, Step, answer_of, awaits_person
 from debugger.adapters.runtimes.otlp_edges import Edge, edges_of
+from debugger.adapters.runtimes.otlp_gaps import words_of
 from debugger.adapters.runtimes.otlp_roles import Role, call_id, tool_name
 from debugger.adapters.runtimes.otlp_stops import Stop, stops_of
 from debugger.adapters.runtimes.otlp_tree import Forest, Placed
@@ -30,11 +31,12 @@ _NAME: Final = re.compile(NAME_PATTERN)
 # Of facts at one moment, what was before what.
 _RANKS: Final[Mapping[str, int]] = {
     "run_started": 0,
-    "interaction": 1,
-    "effect_intended": 2,
-    "effect_answered": 3,
-    "progress": 4,
-    "stopped": 5,
+    "recording_gap": 1,
+    "interaction": 2,
+    "effect_intended": 3,
+    "effect_answered": 4,
+    "progress": 5,
+    "stopped": 6,
 }
 
 _WORK: Final = frozenset({Role.TOOL, Role.CHAT})
@@ -65,6 +67,7 @@ class Receipts:
             self._edge(edge)
         for stop in stops_of(forest):
             self._stop(stop)
+        self._say_gaps(forest)
         return tuple(self._run(run, began) for run, began in self._began.items())
 
     def _run(self, run: str, began: int) -> SourceRun:
@@ -72,6 +75,18 @@ class Receipts:
         started = SourceReceipt("run_started", _at(began), "started", _started(ref))
         found = sorted(self._runs[run], key=lambda each: each[:3])
         return SourceRun(ref, (started, *(receipt for *_, receipt in found)))
+
+    def _say_gaps(self, forest: Forest) -> None:
+        """Add once per run and word that something is missing, at the first span that says so."""
+        first: dict[tuple[str, str], Placed] = {}
+        for each in forest.placed.values():
+            for word in words_of(each):
+                first.setdefault((each.run, word), each)
+        for (run, word), each in first.items():
+            if run in self._began:
+                start = each.span.start
+                receipt = SourceReceipt("recording_gap", _at(start), f"gap/{word}", {"gap": word})
+                self._runs[run].append((start, _RANKS[receipt.kind], receipt.place, receipt))
 
     def _add(self, each: Placed, nanos: int, kind: str, body: Mapping[str, Any], mark: str = "") -> None:
         place = f"{each.span.trace}/{each.span.span}{mark}"
@@ -128,14 +143,15 @@ class Receipts:
         self._add(edge.to, edge.to.span.start, "interaction", body, f"/{edge.kind}/{source}")
 
     def _stop(self, stop: Stop) -> None:
-        body = {
+        body: dict[str, Any] = {
             "policy": {"version": None, "conditions": []},
-            "stop_cause": str(stop.cause),
+            "stop_cause": None if stop.cause is None else str(stop.cause),
             "steps": self._steps(stop),
             "tool_failed": stop.tool_failed,
             "useful_progress": stop.useful_progress,
             "approval": self._approval(stop),
             "loop": "claimed" if stop.claimed else "ended",
+            "loop_ref": self._key.digest(REF, f"{stop.top.span.trace}/{stop.top.span.span}"),
         }
         # A span that came late can change what is known of the end: that is another fact about it.
         self._add(stop.top, stop.top.span.end, "stopped", body, f"/{self._key.digest_of(STATE, body)}")

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from debugger.adapters.runtimes.otlp_attributes import Failure, Gathered, Kept, OtlpRefused, is_text
+from debugger.adapters.runtimes.otlp_sampling import KEPT_FLAGS, Gap, denies_sampling
 
 MAX_TIME: Final = 2**63 - 1
 TRACE_BYTES: Final = 16
@@ -53,6 +54,10 @@ class Span:
     present: frozenset[str]
     failures: frozenset[Failure]
     links: tuple[SpanLink, ...] = field(repr=False)
+    gaps: frozenset[Gap]
+    """What it says itself is not there."""
+    flags: int
+    """The trace flags of the W3C, and whether its parent is of another program; 0 where not said."""
 
     def text(self, *keys: str) -> str | None:
         """Return the first of these attributes that is there."""
@@ -86,6 +91,7 @@ def made_span(
     status: object,
     found: Gathered,
     links: tuple[SpanLink, ...],
+    flags: int,
 ) -> Span:
     """Return the span that these parts make; ids as bytes. Raises OtlpRefused."""
     trace, span, parent = ids
@@ -100,6 +106,8 @@ def made_span(
         raise OtlpRefused("status.code", "enum")
     if parent == span and any(parent):
         raise OtlpRefused("parent_span_id", "self")
+    if denies_sampling(flags):
+        found.gaps.add(Gap.SAMPLED)
     return Span(
         trace=_id(trace, TRACE_BYTES, "trace_id"),
         span=_id(span, SPAN_BYTES, "span_id"),
@@ -114,6 +122,8 @@ def made_span(
         present=frozenset(found.present),
         failures=frozenset(found.failures),
         links=links,
+        gaps=frozenset(found.gaps),
+        flags=flags & KEPT_FLAGS,
     )
 
 

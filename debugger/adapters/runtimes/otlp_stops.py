@@ -8,6 +8,7 @@ from typing import Final
 
 from debugger.adapters.runtimes.otlp_attributes import FINISH, TASK, Failure
 from debugger.adapters.runtimes.otlp_calls import Step, awaits_person, returned, steps_of
+from debugger.adapters.runtimes.otlp_gaps import may_hide_an_end
 from debugger.adapters.runtimes.otlp_roles import Role, tool_name
 from debugger.adapters.runtimes.otlp_spans import Status
 from debugger.adapters.runtimes.otlp_tree import Forest, Placed, SpanKey
@@ -31,7 +32,8 @@ class Stop:
     """The end of one outermost agent or workflow."""
 
     top: Placed
-    cause: Cause
+    cause: Cause | None
+    """None where it ended well only as far as the spans go, and parts of them are not there."""
     steps: Sequence[Step]
     tool_failed: bool
     useful_progress: bool
@@ -67,7 +69,9 @@ def stops_of(forest: Forest) -> Iterator[Stop]:
 
 def _stop(top: Placed, members: Sequence[Placed]) -> Stop:
     waiting = _waiting(members)
-    cause = _cause(top, members, waits=bool(waiting))
+    cause: Cause | None = _cause(top, members, waits=bool(waiting))
+    if cause is Cause.NATURAL_FINISH and may_hide_an_end(members):
+        cause = None
     calls = [each for each in members if each.role is Role.TOOL and not awaits_person(each)]
     cut_short = cause in {Cause.TIMEOUT, Cause.USER_ABORT}
     return Stop(

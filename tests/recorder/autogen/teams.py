@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from branches.rules.handoffs import judge_handoff, parse_handoff
 from branches.rules.stops import judge_stop, parse_stop
 from debugger.recorder import Recorder, autogen
-from tests.recorder.gate import Gate
+from debugger.recorder.conformance.gate import Gate
 
 MARKER = "CONTENT-MARKER-7f3a"
 LATER = "2999-01-01T00:00:00+00:00"
@@ -158,7 +158,7 @@ class Bench:
         )
 
     def delivered(self) -> "Bench":
-        assert self.recorder.flush(30)
+        assert self.recorder.flush(60)
         assert self.gate.refused == []
         return self
 

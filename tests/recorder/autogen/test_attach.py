@@ -84,4 +84,4 @@ sys.meta_path.insert(0, Absent())
 from debugger.recorder import autogen
 autogen.check_runtime()
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

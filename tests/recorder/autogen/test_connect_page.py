@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from branches.queries.workflow_form import problem_of
+from debugger.recorder.conformance.gate import Gate
 from tests.recorder.autogen.teams import stop_verdict
-from tests.recorder.gate import Gate
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "connect-autogen.md").read_text()
@@ -32,7 +32,7 @@ def test_its_team_is_recorded_and_its_finish_is_a_claim(tmp_path: Path) -> None:
         ran = subprocess.run(
             [sys.executable, "team.py"],
             cwd=tmp_path,
-            timeout=120,
+            timeout=300,
             capture_output=True,
             text=True,
             check=False,

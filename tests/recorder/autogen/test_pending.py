@@ -10,6 +10,9 @@ from autogen_core import CancellationToken
 from debugger.recorder import autogen
 from tests.recorder.autogen.teams import Bench, Desk, FakeModel, agent, call, round_robin
 
+# The library never comes to rest here; what is cancelled after that has as long to say so.
+SETTLE_S = 0.5
+
 
 class Hanging(FakeModel):
     """A model that never answers, and does not hear that it is cancelled."""
@@ -32,7 +35,7 @@ def slow_team(bench: Bench, started: asyncio.Event) -> Any:
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(test(), 60))  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(test(), 120))  # type: ignore[arg-type]
 
 
 def test_the_library_itself_stays_pending_when_it_is_cancelled_in_a_tool(bench: Bench) -> None:
@@ -54,7 +57,7 @@ def test_the_library_itself_stays_pending_when_it_is_cancelled_in_a_tool(bench: 
         _, pending = await asyncio.wait({task}, timeout=0.3)
         assert pending == {task}
         task.cancel()
-        await asyncio.wait({task}, timeout=5)
+        await asyncio.wait({task}, timeout=60)
 
     run(test)
 
@@ -63,7 +66,7 @@ def test_a_cancel_in_a_tool_ends_the_run_and_leaves_the_effect_pending(bench: Be
     async def test() -> None:
         started, token = asyncio.Event(), CancellationToken()
         team = slow_team(bench, started)
-        recorded = await autogen.record(bench.recorder, team, thread_id="1", settle_s=0.05)
+        recorded = await autogen.record(bench.recorder, team, thread_id="1", settle_s=SETTLE_S)
         task = asyncio.create_task(recorded.run_task("go", cancellation_token=token))
         await started.wait()
         token.cancel()
@@ -80,14 +83,16 @@ def test_a_cancel_in_a_tool_ends_the_run_and_leaves_the_effect_pending(bench: Be
     assert bench.bodies("recording_closed")[0]["count"] == len(bench.gate.receipts)
 
 
-@pytest.mark.parametrize(("calls", "state"), [(False, "stuck"), (True, "bounded_stop")])
-def test_our_own_time_limit_ends_a_team_that_does_not(bench: Bench, calls: bool, state: str) -> None:
+@pytest.mark.parametrize(("calls", "seconds", "state"), [(False, 0.5, "stuck"), (True, 5, "bounded_stop")])
+def test_our_own_time_limit_ends_a_team_that_does_not(
+    bench: Bench, calls: bool, seconds: float, state: str
+) -> None:
     async def test() -> None:
         look = autogen.wrap(bench.recorder, Desk().look_up)
         model = Hanging(*([call("look_up", word="x")] if calls else []))
         team = round_robin(agent("alice", model=model, tools=[look]), max_turns=3)
-        recorded = await autogen.record(bench.recorder, team, thread_id="1", settle_s=0.05)
-        found = [message async for message in recorded.stream("go", timeout_s=0.5)]
+        recorded = await autogen.record(bench.recorder, team, thread_id="1", settle_s=SETTLE_S)
+        found = [message async for message in recorded.stream("go", timeout_s=seconds)]
         assert not hasattr(found[-1], "stop_reason")
         assert recorded.stop_cause == "timeout"
 
@@ -95,14 +100,14 @@ def test_our_own_time_limit_ends_a_team_that_does_not(bench: Bench, calls: bool,
     found = bench.delivered().stop()
     assert (str(found.state), list(found.reasons)) == (state, ["timeout"])
     conditions = bench.bodies("stopped")[0]["policy"]["conditions"]
-    assert conditions == [{"type": "step_count", "n": 3}, {"type": "deadline", "ms": 500}]
+    assert conditions == [{"type": "step_count", "n": 3}, {"type": "deadline", "ms": seconds * 1000}]
 
 
 def test_a_caller_that_is_cancelled_leaves_a_whole_record(bench: Bench) -> None:
     async def test() -> None:
         started = asyncio.Event()
         recorded = await autogen.record(
-            bench.recorder, slow_team(bench, started), thread_id="1", settle_s=0.05
+            bench.recorder, slow_team(bench, started), thread_id="1", settle_s=SETTLE_S
         )
         task = asyncio.create_task(recorded.run_task("go"))
         await started.wait()

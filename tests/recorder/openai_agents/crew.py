@@ -21,8 +21,8 @@ from branches.rules.handoffs import judge_handoff, parse_handoff
 from branches.rules.stops import judge_stop, parse_stop
 from branches.rules.topology import judge_topology, parse_topology
 from debugger.recorder import Recorder, current_operation, openai_agents
+from debugger.recorder.conformance.gate import Gate
 from debugger.recorder.openai_agents.runs import AgentsRun
-from tests.recorder.gate import Gate
 
 MARKER = "CONTENT-MARKER-7f3a"
 DECLARATION: dict[str, Any] = {
@@ -189,7 +189,7 @@ class Bench:
         return run
 
     def delivered(self) -> "Bench":
-        assert self.recorder.flush(30)
+        assert self.recorder.flush(60)
         assert self.gate.refused == []
         assert MARKER not in self.everything()
         return self

@@ -18,7 +18,7 @@ from agents import (
 )
 
 from debugger.recorder import openai_agents
-from tests.recorder.gate import claims_of
+from debugger.recorder.conformance.gate import claims_of
 from tests.recorder.openai_agents.crew import DECLARED, Bench, Scripted, calls, says
 from tests.recorder.openai_agents.test_branching import HANDOVER, REFUND, fork, resume
 

@@ -13,7 +13,7 @@ from debugger.recorder import OutsideRun
 from debugger.recorder.openai_agents import TracingOff
 from debugger.recorder.openai_agents.graph import AgentsAmbiguous
 from debugger.recorder.openai_agents.runs import RunSpent
-from tests.recorder.gate import KEY
+from debugger.recorder.conformance.gate import KEY
 from tests.recorder.openai_agents.crew import MARKER, Bench, Scripted, calls, says
 
 

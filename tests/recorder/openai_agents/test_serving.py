@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,9 @@ from branches.evidence.boxes import BoxKey
 from branches.ports import Moment, Target
 from debugger.adapters.probes.openai_agents_memory import RunStateMemoryProbe
 from debugger.recorder import openai_agents
+from debugger.recorder.conformance.gate import KEY
 from debugger.recorder.openai_agents import serves
-from tests.recorder.gate import KEY
+from tests.patience import PATIENCE_S, comes
 from tests.recorder.openai_agents.crew import MARKER, Bench, says
 from tests.recorder.openai_agents.test_branching import branch_of, fork, waiting, yes
 
@@ -33,11 +33,9 @@ def test_it_resumes_a_branch_whose_permit_came_by_the_poll(bench: Bench) -> None
     )
     thread = threading.Thread(target=serving.run)
     thread.start()
-    deadline = time.monotonic() + 30
-    while not bench.gate.of(branch_of(envelope), "stopped") and time.monotonic() < deadline:
-        bench.recorder.flush(0.1)
+    assert comes(lambda: bench.recorder.flush(0.1) and bench.gate.of(branch_of(envelope), "stopped"))
     serving.stop()
-    thread.join(30)
+    thread.join(PATIENCE_S)
     assert bench.stop(branch_of(envelope)) == ("false_complete", ["no_receipt"])
     assert [order for order, _ in bench.desk] == ["7"]
 
@@ -116,7 +114,7 @@ def test_an_approved_call_is_made_at_most_once_when_the_program_is_killed(bench:
         env={**os.environ, "BRANCHGATE_CRASH_AT": point, "PYTHONPATH": str(Path.cwd())},
         capture_output=True,
         check=False,
-        timeout=120,
+        timeout=300,
     )
     assert killed.returncode == -signal.SIGKILL
     goes_on = point == "after_redeem"

@@ -1,10 +1,14 @@
-"""A small gate over HTTP: pairs, takes receipts by the real schemas, signs permits, redeems once."""
+"""A small gate over HTTP that can be told to misbehave: a recorder is tried against it, not a server.
+
+It pairs, takes receipts by the real schemas, signs permits and redeems once; it knows no people and no gates.
+"""
 
 import base64
 import gzip
 import hashlib
 import json
 import threading
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -35,6 +39,8 @@ class Gate:
         self.recorders: dict[str, str] = {}
         self.redemptions: dict[str, str] = {}
         self.redeem_calls = 0
+        self.at_redemption: Callable[[], None] = lambda: None
+        """Called when a redemption is asked for, before it is answered."""
         self.redeem_refusals: list[str] = []
         """Rules with which the next redemptions are refused."""
         self.declined: list[tuple[str, str]] = []
@@ -209,6 +215,7 @@ def _pair(gate: Gate, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
 
 def _redeem(gate: Gate, permit: str, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     gate.redeem_calls += 1
+    gate.at_redemption()
     if gate.redeem_refusals:
         return 409, {"error": {"field": "", "rule": gate.redeem_refusals.pop(0)}}
     if gate.redemptions.setdefault(permit, body["attempt"]) != body["attempt"]:
@@ -234,7 +241,10 @@ def _receipts(gate: Gate, raw: bytes) -> tuple[int, dict[str, Any]]:
             continue
         own = (sent["run"], sent["event_id"])
         if own in gate.events:
-            assert gate.events[own] == line.decode(), "same event, other content"
+            if gate.events[own] != line.decode():
+                refused.append({"line": number, "field": "event_id", "rule": "conflict"})
+                gate.refused.append((sent["kind"], "event_id", "conflict"))
+                continue
             duplicates += 1
             continue
         gate.events[own] = line.decode()

@@ -1,0 +1,472 @@
+"""Random lives of a request and a permit: every act against the model, and faults that must be found."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest.mock import patch
+
+import yaml
+from django.db import transaction
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from branches.commands import decide as deciding
+from branches.commands import issue_permit as issuing
+from branches.commands import redeem_permit as redeeming
+from branches.commands import request_approval as requesting
+from branches.commands import supersede_requests as superseding
+from branches.commands.admit import grant_role, issue_token, pair_recorder
+from branches.commands.change_policy import adopt_policy
+from branches.commands.expire_requests import expire_requests
+from branches.commands.groups import make_group, set_membership
+from branches.commands.pin_configuration import change_configuration
+from branches.commands.refusal import Refused
+from branches.evidence import ids
+from branches.evidence.boxes import BoxKey
+from branches.models import ApprovalRequest, Person, Recorder, Redemption, ResumePermit, Role, Run
+from branches.queries import authority, branch_facts, clock
+from branches.queries.authority import Asked
+from branches.queries.branch_facts import branch_view
+from branches.queries.policies import policy_of
+from branches.queries.policy_text import default_text
+from branches.queries.standings import roster_of
+from branches.queries.subject import subject_digest, subject_of
+from branches.rules.branch_facts import Decision as Word
+from branches.rules.change_class import ChangeClass
+from branches.rules.quorum import Need
+from tests.branches.test_branch_life import fork, settle
+from tests.builders import World, declaration, failed_run, make_world
+from tests.hostile.authority_model import GROUPS, Model
+from tests.plugins import FakeWorld
+
+ENGINEERS, APPROVERS = ("ada", "rosa"), ("grace", "alan", "kay")
+EVERYBODY = (*ENGINEERS, *APPROVERS, "linus")
+START = datetime(2026, 12, 1, 9, tzinfo=UTC)
+WHOLE = 8
+"""After every so many acts the whole branch is read, and not its authority alone."""
+CONTENTS = ("be long", "be kind", "be exact")
+
+
+class Stage:
+    """A branch that passes every gate but authority, with its cast; each life begins from here."""
+
+    def __init__(self, outside: FakeWorld) -> None:
+        lasting = {"max_age_s": 30 * 86_400, "start_s": 60}
+        self.world: World = make_world(declared=declaration(limits=lasting))
+        self.people: dict[str, Person] = {
+            "ada": self.world.ada,
+            "rosa": self.world.rosa,
+            "grace": self.world.grace,
+            "linus": self.world.linus,
+        }
+        workspace = self.world.workspace
+        grant_role(person=self.world.rosa, workspace=workspace, role=Role.ENGINEER)
+        for name in ("alan", "kay"):
+            self.people[name] = Person.objects.create_user(f"{name}-desk")
+            grant_role(person=self.people[name], workspace=workspace, role=Role.APPROVER)
+        for name, groups in GROUPS.items():
+            for group in groups:
+                made = make_group(workspace=workspace, name=group)
+                set_membership(group=made, person=self.people[name], held=True)
+        self.policies = tuple(_policy(version) for version in ("a", "b"))
+        adopt_policy(workspace=workspace, text=self.policies[0])
+        self.branch: Run = fork(self.world, failed_run(self.world))
+        settle(self.world, self.branch, outside)
+        self.other = self._other_recorder()
+        self.kept: dict[str, Any] = {}
+
+    @contextmanager
+    def evidence_stands(self) -> Iterator[None]:
+        """Read what no act here can move (state, effects, outcome) once, so that lives can be many."""
+        with ExitStack() as held:
+            for name in _STANDING:
+                held.enter_context(
+                    patch.object(branch_facts, name, _once(getattr(branch_facts, name), self.kept, name))
+                )
+            yield
+
+    def _other_recorder(self) -> Recorder:
+        token, _ = issue_token(workspace=self.world.workspace, name="other", scopes=["redeem"])
+        import base64
+
+        public = base64.b64encode(BoxKey.generate().public).decode()
+        return pair_recorder(token=token, name="other", runtime="tests", box_key=public)[0]
+
+
+_STANDING = (
+    "key_evidence",
+    "effect_lines",
+    "audits_of",
+    "ledger_state",
+    "outcome_view",
+    "checkpoint_link",
+    "class_of_branch",
+    "destinations_to_own",
+)
+
+
+def _once(find: Callable[..., Any], kept: dict[str, Any], name: str) -> Callable[..., Any]:
+    def found(*arguments: Any) -> Any:
+        if name not in kept:
+            value = find(*arguments)
+            kept[name] = value if not isinstance(value, Iterator) else tuple(value)
+        return kept[name]
+
+    return found
+
+
+def _policy(version: str) -> str:
+    document = yaml.safe_load(default_text())
+    return yaml.safe_dump({**document, "policy": version, "tests": []}, sort_keys=False)
+
+
+class Found(AssertionError):
+    """The product did something else than the model says that it must."""
+
+
+class AuthorityLife(RuleBasedStateMachine):
+    """One life: random acts of random people at random times."""
+
+    stage: Stage
+    steps = 0
+
+    @initialize()
+    def begin(self) -> None:
+        self.held = ExitStack()
+        self.held.enter_context(_undone())
+        self.held.enter_context(self.stage.evidence_stands())
+        self.clock = self.held.enter_context(_clock())
+        self.model = Model(now=START)
+        self.versions = 0
+        self.requests: list[ApprovalRequest] = []
+        self.permits: list[ResumePermit] = []
+        self.redemptions: set[tuple[int, str]] = set()
+
+    def teardown(self) -> None:
+        if hasattr(self, "held"):
+            self.held.close()
+
+    # Acts
+
+    @rule(who=st.sampled_from(EVERYBODY))
+    def request(self, who: str) -> None:
+        made = self._act(
+            self.model.request(who),
+            requesting.request_approval,
+            person=self._person(who),
+            branch=self._branch,
+        )
+        if made is not None:
+            self.requests.append(made)
+
+    @precondition(lambda self: self.requests)
+    @rule(who=st.sampled_from(ENGINEERS))
+    def withdraw(self, who: str) -> None:
+        allowed = self.model.withdraw(who)
+        self._act(
+            allowed,
+            requesting.withdraw_request,
+            person=self._person(who),
+            request=self._fresh(self.requests[-1]),
+        )
+
+    @precondition(lambda self: self.requests)
+    @rule(
+        who=st.sampled_from((*APPROVERS, *APPROVERS, *EVERYBODY)),
+        word=st.sampled_from(("approved",) * 8 + ("rejected",)),
+        shown=st.sampled_from(("now",) * 6 + ("then", "nothing")),
+        back=st.sampled_from((1,) * 6 + (2,)),
+    )
+    def decide(self, who: str, word: str, shown: str, back: int) -> None:
+        number = max(0, len(self.requests) - back)
+        asked = self._fresh(self.requests[number])
+        current = subject_digest(subject_of(branch_view(self._branch), asked.requester))
+        digest = {"now": current, "then": asked.subject_digest, "nothing": ""}[shown]
+        allowed = self.model.decide(who, number, word, shown_now=digest == current)
+        reason = "reviewed_delta" if word == "approved" else "too_risky"
+        self._act(
+            allowed,
+            deciding.decide,
+            person=self._person(who),
+            request=asked,
+            word=word,
+            reason=reason,
+            digest=digest,
+        )
+
+    @rule(who=st.sampled_from(("ada", "ada", "rosa", "linus")), content=st.sampled_from(range(len(CONTENTS))))
+    def change(self, who: str, content: int) -> None:
+        self._act(
+            self.model.change(who, content + 1),
+            change_configuration,
+            person=self._person(who),
+            branch=self._branch,
+            agent="publisher",
+            key="prompt",
+            value=CONTENTS[content],
+        )
+
+    @rule(who=st.sampled_from(("alan", "kay", "rosa")), held=st.booleans())
+    def change_role(self, who: str, held: bool) -> None:
+        role, holders = (
+            (Role.ENGINEER, self.model.engineers) if who == "rosa" else (Role.APPROVER, self.model.approvers)
+        )
+        grant_role(person=self._person(who), workspace=self.stage.world.workspace, role=role, held=held)
+        (holders.add if held else holders.discard)(who)
+
+    @rule()
+    def change_policy(self) -> None:
+        self.versions += 1
+        text = self.stage.policies[self.versions % 2].replace("policy: ", f"policy: v{self.versions}-")
+        adopt_policy(workspace=self.stage.world.workspace, text=text)
+        self.model.policy = self.versions
+
+    @rule(who=st.sampled_from(("ada", "ada", "rosa", "linus")))
+    def issue(self, who: str) -> None:
+        made = self._act(
+            self.model.issue(who), issuing.issue_permit, person=self._person(who), branch=self._branch
+        )
+        if made is not None:
+            self.permits.append(made)
+
+    @precondition(lambda self: self.permits)
+    @rule(
+        back=st.sampled_from((1, 1, 1, 2)),
+        attempt=st.sampled_from("ab"),
+        right=st.sampled_from((True,) * 5 + (False,)),
+    )
+    def redeem(self, back: int, attempt: str, right: bool) -> None:
+        number = max(0, len(self.permits) - back)
+        named = ids.derive_id("att", self.permits[number].uid, attempt)
+        allowed = self.model.redeem(number, attempt, right_recorder=right)
+        done = self._act(
+            allowed,
+            redeeming.redeem_permit,
+            recorder=self.stage.world.recorder if right else self.stage.other,
+            permit=ResumePermit.objects.get(pk=self.permits[number].pk),
+            attempt=named,
+        )
+        if done is not None:
+            self.redemptions.add((number, attempt))
+
+    @precondition(lambda self: self.permits)
+    @rule(right=st.booleans())
+    def decline(self, right: bool) -> None:
+        self._act(
+            self.model.decline(len(self.permits) - 1, right_recorder=right),
+            redeeming.decline_permit,
+            recorder=self.stage.world.recorder if right else self.stage.other,
+            permit=ResumePermit.objects.get(pk=self.permits[-1].pk),
+            rule="told_to",
+        )
+
+    @rule(who=st.sampled_from(EVERYBODY), really=st.sampled_from((True,) + (False,) * 7))
+    def revoke(self, who: str, really: bool) -> None:
+        if really:
+            self._act(
+                self.model.revoke(who),
+                deciding.revoke_authority,
+                person=self._person(who),
+                branch=self._branch,
+                reason="too_risky",
+            )
+
+    @rule(minutes=st.sampled_from((1, 14, 16, 59, 61, 481)))
+    def wait(self, minutes: int) -> None:
+        self.model.now += timedelta(minutes=minutes)
+        self.clock.moment = self.model.now
+
+    @rule()
+    def sweep(self) -> None:
+        expire_requests()
+        superseding.supersede_by_policy()
+        self.model.sweep()
+
+    # What is always true
+
+    @invariant()
+    def the_product_says_what_the_model_says(self) -> None:
+        if not hasattr(self, "model"):
+            return
+        type(self).steps += 1
+        found = self._word()
+        if found != self.model.word():
+            raise Found(f"word: {found} and not {self.model.word()}")
+        if self.steps % WHOLE == 0:
+            self._look_at_the_whole_branch()
+        if len(self.redemptions) > 1 or Redemption.objects.filter(branch=self._branch).count() > 1:
+            raise Found("redeemed twice")
+
+    def _word(self) -> str:
+        """What the newest request is worth, read as a page reads it; the rest of the branch stands still."""
+        workspace, branch = self.stage.world.workspace, self._branch
+        asked = Asked(
+            policy_of(workspace), roster_of(workspace), ChangeClass.C4, ("mail", "tickets"), self.model.now
+        )
+        return str(authority.authority_view(branch, asked).word)
+
+    def _look_at_the_whole_branch(self) -> None:
+        verdict = branch_view(self._branch).verdict
+        is_ready = verdict.status == "ready_to_resume"
+        if self.model.redeemed is None and is_ready != (
+            self.model.word() == "approved" and "ada" in self.model.engineers
+        ):
+            raise Found(f"status: {verdict.status} while authority is {self.model.word()}")
+
+    # How an act is done
+
+    @property
+    def _branch(self) -> Run:
+        return Run.objects.select_related("workspace", "workflow", "recorder", "root").get(
+            pk=self.stage.branch.pk
+        )
+
+    def _person(self, who: str) -> Person:
+        return self.stage.people[who]
+
+    def _fresh(self, request: ApprovalRequest) -> ApprovalRequest:
+        near = ("branch__workspace", "branch__workflow", "branch__root", "requester")
+        return ApprovalRequest.objects.select_related(*near).get(pk=request.pk)
+
+    def _act(self, allowed: bool, command: Callable[..., Any], **arguments: Any) -> Any:
+        """Do it; the product must refuse just what the model refuses, and by a rule of its own."""
+        try:
+            with transaction.atomic():
+                done = command(**arguments)
+        except Refused as refused:
+            if allowed:
+                raise Found(f"{command.__name__} was refused: {refused.rule}") from None
+            return None
+        if not allowed:
+            raise Found(f"{command.__name__} was let through")
+        return done
+
+
+class _Clock:
+    moment = START
+
+
+@contextmanager
+def _clock() -> Iterator[_Clock]:
+    held = _Clock()
+    with patch.object(clock.timezone, "now", lambda: held.moment):
+        yield held
+
+
+@contextmanager
+def _undone() -> Iterator[None]:
+    """Let what happens inside leave nothing behind."""
+    with transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
+def lives(examples: int, steps: int) -> settings:
+    """Return how many lives of how many acts; the same ones each time."""
+    return settings(
+        max_examples=examples,
+        stateful_step_count=steps,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+    )
+
+
+# Faults: each is a switch of this double, put before the product and taken away again.
+
+
+def _ignores_groups(*args: Any, **kwargs: Any) -> Any:
+    verdict = _judge_quorum(*args, **kwargs)
+    enough = all(each.need in (Need.SATISFIED, Need.GROUPS) for each in verdict.outcomes)
+    return replace(verdict, granted=enough)
+
+
+def _one_is_enough(*args: Any, **kwargs: Any) -> Any:
+    verdict = _judge_quorum(*args, **kwargs)
+    return replace(verdict, granted=all(each.given for each in verdict.outcomes))
+
+
+def _old_policy_counts(request: Any, decisions: Any, ended: Any, asked: Any, quorum: Any) -> Any:
+    request.policy = asked.policy.digest
+    return _word(request, decisions, ended, asked, quorum)
+
+
+def _timeout_approves(request: Any, decisions: Any, ended: Any, asked: Any, quorum: Any) -> Any:
+    word = _word(request, decisions, ended, asked, quorum)
+    return Word.APPROVED if word is Word.EXPIRED and ended is None and not decisions else word
+
+
+def _rejection_is_forgotten(request: Any, decisions: Any, ended: Any, asked: Any, quorum: Any) -> Any:
+    kept = tuple(vote for vote in decisions if vote.word != "rejected")
+    return _word(request, kept, ended, asked, quorum)
+
+
+class _NoRows:
+    """Whatever is asked for is not there."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: self
+
+    def exists(self) -> bool:
+        return False
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+
+class _Nowhere:
+    objects = _NoRows()
+
+
+def _anything_goes(*args: Any, **kwargs: Any) -> Any:
+    return True
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    return None
+
+
+def _never_over(*args: Any, **kwargs: Any) -> datetime:
+    return datetime(2100, 1, 1, tzinfo=UTC)
+
+
+_judge_quorum, _word = authority.judge_quorum, authority._word
+
+FAULTS: dict[str, Callable[[], Any]] = {
+    "the requester may approve": lambda: patch.object(deciding, "barred_people", lambda *_: {}),
+    "roles are not read at the decision": lambda: patch.object(deciding, "may_decide", _anything_goes),
+    "roles are not read again later": lambda: patch.object(authority, "may_decide", _anything_goes),
+    "groups do not count": lambda: patch.object(authority, "judge_quorum", _ignores_groups),
+    "one approval is enough": lambda: patch.object(authority, "judge_quorum", _one_is_enough),
+    "a grant never ends": lambda: patch.object(authority, "grant_ends", _never_over),
+    "a request never ends": lambda: patch.object(authority, "request_ends", _never_over),
+    "a timeout approves": lambda: patch.object(authority, "_word", _timeout_approves),
+    "a rejection is forgotten": lambda: patch.object(authority, "_word", _rejection_is_forgotten),
+    "a veto binds nobody": lambda: patch.object(requesting, "Decision", _Nowhere),
+    "a revocation is not looked for": lambda: patch.object(authority, "Revocation", _Nowhere),
+    "an approval outlives its policy": lambda: patch.object(authority, "_word", _old_policy_counts),
+    "a change supersedes nothing": lambda: patch(
+        "branches.commands.pin_configuration.supersede_requests", _nothing
+    ),
+    "any recorder may redeem": lambda: patch.object(redeeming, "_check_audience", _nothing),
+    "a permit never ends": lambda: patch.object(redeeming, "_check_term", _nothing),
+    "a second attempt is answered": lambda: patch.object(
+        redeeming, "_same_or_refuse", lambda done, permit, attempt: redeeming._answer(done)
+    ),
+    "the operator's role is not read": lambda: patch.object(redeeming, "is_engineer", _anything_goes),
+    "a permit waits beside another": lambda: patch.object(issuing, "ResumePermit", _WithoutWaiting),
+}
+
+
+class _WithoutWaiting:
+    """The permits, of which none ever seems to wait."""
+
+    class objects:  # noqa: N801 - Django's name
+        filter = staticmethod(lambda **_: _NoRows())
+        create = staticmethod(ResumePermit.objects.create)

@@ -1,0 +1,18 @@
+"""The life of a request and a permit, twenty thousand acts of it, against a model that is plain Python."""
+
+import os
+
+import pytest
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.hostile.authority_machine import AuthorityLife, Stage, lives
+from tests.plugins import FakeWorld
+
+LIVES, ACTS = (40, 40) if not os.environ.get("DATABASE_URL") else (60, 40)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_act_of_anybody_ends_otherwise_than_it_must(world_of_fakes: FakeWorld, part: int) -> None:
+    machine = type(f"Life{part}", (AuthorityLife,), {"stage": Stage(world_of_fakes), "steps": 0})
+    run_state_machine_as_test(machine, settings=lives(LIVES // 4, ACTS))
+    assert machine.steps >= LIVES // 4 * ACTS * 9 // 10
