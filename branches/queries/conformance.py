@@ -67,9 +67,7 @@ def conformance_of(recorder: Recorder | None) -> Conformance:
     kept = len(REQUIRED & set(said["passed"]))
     at = parse(receipt["recorded_at"])
     if (said["runtime"], said["runtime_version"]) != (runtime, version):
-        sentence = (
-            f"The conformance suite ran with {said['runtime']} {said['runtime_version']}, not with {version}."
-        )
+        sentence = f"The conformance suite ran with version {said['runtime_version']}, not with {version}."
         return Conformance(False, sentence, limit, kept, len(REQUIRED), at)
     if said["failed"] or kept < len(REQUIRED):
         sentence = f"Its recorder kept {kept} of {len(REQUIRED)} promises of the conformance suite."

@@ -71,10 +71,13 @@ class Gate:
 
     def run_id(self) -> str:
         """Return the newest root run."""
-        return [each["run"] for each in self.receipts if each["kind"] == "run_started"][-1]
+        return str([each["run"] for each in self.receipts if each["kind"] == "run_started"][-1])
 
     def started(self) -> dict[str, Any]:
-        return [each["body"] for each in self.receipts if each["kind"] == "run_started"][-1]
+        started: dict[str, Any] = [each["body"] for each in self.receipts if each["kind"] == "run_started"][
+            -1
+        ]
+        return started
 
     def permit(self, *, checkpoint: dict[str, Any], **changed: Any) -> dict[str, Any]:
         """Issue a permit for a fresh branch of the newest root run at a recorded checkpoint."""
@@ -139,7 +142,8 @@ def pinned_parts(configuration: dict[str, Any], **changed: str | None) -> dict[s
 
 def claims_of(envelope: dict[str, Any]) -> dict[str, Any]:
     """Return what an envelope says."""
-    return json.loads(base64.b64decode(envelope["payload"]))
+    claims: dict[str, Any] = json.loads(base64.b64decode(envelope["payload"]))
+    return claims
 
 
 def _routes(gate: Gate) -> type[BaseHTTPRequestHandler]:
