@@ -314,6 +314,26 @@ class Earlier:
     cut: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True, slots=True)
+class NoticeMessage:
+    """A notice on its way out: an id that repeats with each try, a moment, and a body without content."""
+
+    message: str
+    at: datetime
+    body: bytes
+    secret: bytes
+    """What the receiver knows it by: it signs, and is sent to nobody."""
+
+
+@runtime_checkable
+class Notifier(Protocol):
+    """Takes notices elsewhere. The receiver may hear one twice, and knows it by its id."""
+
+    def deliver(self, target: Target, message: NoticeMessage) -> str | None:
+        """Deliver once; returns None, or a closed word of what stood in the way."""
+        ...
+
+
 @runtime_checkable
 class LiveImporter(Protocol):
     """An importer whose runtime sends what it has while it runs, piece by piece."""

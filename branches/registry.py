@@ -4,9 +4,16 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any, Literal, overload
 
-from branches.ports import DestinationQuery, OutcomeVerifier, RuntimeAdapter, RuntimeImporter, StateProbe
+from branches.ports import (
+    DestinationQuery,
+    Notifier,
+    OutcomeVerifier,
+    RuntimeAdapter,
+    RuntimeImporter,
+    StateProbe,
+)
 
-type Port = Literal["runtimes", "importers", "probes", "destinations", "verifiers"]
+type Port = Literal["runtimes", "importers", "probes", "destinations", "verifiers", "notifiers"]
 
 _PORTS: dict[str, type] = {
     "runtimes": RuntimeAdapter,
@@ -14,6 +21,7 @@ _PORTS: dict[str, type] = {
     "probes": StateProbe,
     "destinations": DestinationQuery,
     "verifiers": OutcomeVerifier,
+    "notifiers": Notifier,
 }
 
 
@@ -45,6 +53,8 @@ def find(port: Literal["probes"], name: str) -> StateProbe: ...
 def find(port: Literal["destinations"], name: str) -> DestinationQuery: ...
 @overload
 def find(port: Literal["verifiers"], name: str) -> OutcomeVerifier: ...
+@overload
+def find(port: Literal["notifiers"], name: str) -> Notifier: ...
 def find(port: Port, name: str) -> Any:
     """Return the plug-in, instantiated once; raises PluginMissing or PluginUnfit."""
     return _load(port, name)

@@ -2,7 +2,9 @@
 
 from celery import shared_task
 
+from branches.commands.announce import sweep_notices
 from branches.commands.change_policy import apply_roles, expire_changes
+from branches.commands.deliver_notices import deliver_notices
 from branches.commands.expire_requests import expire_requests
 from branches.commands.run_job import run_job, sweep_jobs
 from branches.commands.supersede_requests import supersede_by_policy
@@ -26,4 +28,6 @@ def sweep() -> None:
     expire_changes()
     apply_roles()
     supersede_by_policy()
+    sweep_notices()
+    deliver_notices()
     reevaluate_audits()

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
@@ -37,6 +37,10 @@ BRANCHGATE_REQUIRE_MFA = _flag("BRANCHGATE_REQUIRE_MFA", default=True)
 # One OpenID Connect provider for signing in, where its issuer is named.
 BRANCHGATE_OIDC_ISSUER = os.environ.get("BRANCHGATE_OIDC_ISSUER", "").rstrip("/")
 BRANCHGATE_OIDC_NAME = os.environ.get("BRANCHGATE_OIDC_NAME", "your organisation")
+# The address under which people open the pages: notices carry a link.
+BRANCHGATE_URL = os.environ.get("BRANCHGATE_URL", "http://127.0.0.1:8000").rstrip("/")
+# Who mails are from; without it no mail is sent.
+BRANCHGATE_MAIL_FROM = os.environ.get("BRANCHGATE_MAIL_FROM", "")
 BRANCHGATE_PERMIT_S = min(_number("BRANCHGATE_PERMIT_S", 900), 900)
 BRANCHGATE_LEASE_S = _number("BRANCHGATE_LEASE_S", 30)
 BRANCHGATE_MAX_BATCH_BYTES = 1024 * 1024
@@ -209,7 +213,27 @@ MFA_TOTP_TOLERANCE = 1
 LOGIN_URL = "account_login"
 LOGIN_REDIRECT_URL = "/"
 ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
-MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}
+
+
+def _mailer(address: str) -> dict[str, Any]:
+    """Return how mail leaves: `smtp://user:password@host:25`, `smtps://…`; nowhere without an address."""
+    if not address:
+        return {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}
+    parts = urlsplit(address)
+    if parts.scheme not in {"smtp", "smtps"} or not parts.hostname:
+        raise ImproperlyConfigured("BRANCHGATE_SMTP_URL must begin with smtp:// or smtps:// and name a host")
+    options = {
+        "host": parts.hostname,
+        "port": parts.port or (465 if parts.scheme == "smtps" else 25),
+        "username": unquote(parts.username or ""),
+        "password": unquote(parts.password or ""),
+        "use_ssl": parts.scheme == "smtps",
+        "timeout": 10,
+    }
+    return {"BACKEND": "django.core.mail.backends.smtp.EmailBackend", "OPTIONS": options}
+
+
+MAILERS = {"default": _mailer(os.environ.get("BRANCHGATE_SMTP_URL", ""))}
 
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"

@@ -36,9 +36,9 @@ def fork_branch(
 ) -> Run:
     """Return the new branch, pinned to its parent's configuration in the same transaction.
 
-    `hypothesis` is a note of the workspace; its digest alone is in the record. `outcome` takes the place of the
-    one the workflow declares, or the parent branch has. `kinds` is what the change touches, as far as whoever
-    forks knows: it can only raise the change class. Costs the same wherever the checkpoint lies.
+    `hypothesis` is a note of the workspace; its digest alone is in the record. `outcome` takes the place of
+    the one the workflow declares, or the parent branch has. `kinds` is what the change touches, as far as
+    whoever forks knows: it can only raise the change class. Costs the same wherever the checkpoint lies.
     """
     require_role(person, parent, Role.ENGINEER)
     if reason_code not in REASON_CODES:

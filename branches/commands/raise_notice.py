@@ -1,11 +1,16 @@
 """Says that something happened of which people of a workspace ought to hear: where, and no content."""
 
+from collections.abc import Iterable
+
+from branches.commands.queue_deliveries import queue_deliveries
 from branches.evidence import canonical, ids
 from branches.models import Notice, NoticeKind, Run
 from branches.queries.clock import now
 
 
-def raise_notice(*, run: Run, kind: NoticeKind, subject: str, about: list[str]) -> Notice | None:
+def raise_notice(
+    *, run: Run, kind: NoticeKind, subject: str, about: list[str], concerned: Iterable[str] = ()
+) -> Notice | None:
     """Write a notice once for what it is about; returns it where it is new, else None.
 
     The caller holds the family's lock.
@@ -14,7 +19,7 @@ def raise_notice(*, run: Run, kind: NoticeKind, subject: str, about: list[str]) 
     known = Notice.objects.filter(run=run, kind=kind, subject=subject, digest=digest)
     if known.exists():
         return None
-    return Notice.objects.create(
+    notice = Notice.objects.create(
         uid=ids.mint("note"),
         workspace=run.workspace,
         kind=kind,
@@ -23,3 +28,5 @@ def raise_notice(*, run: Run, kind: NoticeKind, subject: str, about: list[str]) 
         digest=digest,
         made_at=now(),
     )
+    queue_deliveries(notice=notice, concerned=concerned)
+    return notice

@@ -7,6 +7,7 @@ from datetime import datetime
 from django.conf import settings
 from django.db import transaction
 
+from branches.commands.announce import announce_redemption
 from branches.commands.append_receipt import Actor, append_receipt, lock_families
 from branches.commands.ask_again import Fresh, ask_again
 from branches.commands.check_outcome import ask_baseline
@@ -163,6 +164,7 @@ def _redeem(view: BranchView, permit: ResumePermit, attempt: str, baseline: Base
         at=now(),
     )
     Lease.objects.update_or_create(branch=branch, defaults={"attempt": attempt, "renewed_at": done.at})
+    announce_redemption(branch=branch, permit=permit.uid)
     # A branch that runs is one whose effects its siblings do not know yet.
     supersede_requests(root_ids=[branch.family_id])
     return _answer(done)

@@ -19,6 +19,11 @@ def workspace_key(workspace: Workspace) -> keys.HmacKey:
     return _workspace_key(workspace.uid)
 
 
+def webhook_secret(uid: str) -> bytes:
+    """Return the secret that signs the notices of one webhook."""
+    return keys.derive_key(settings.BRANCHGATE_MASTER_KEY, f"webhook {uid}")
+
+
 @cache
 def signer() -> Signer:
     """Return the key that signs permits and governance receipts."""

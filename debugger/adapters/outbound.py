@@ -1,4 +1,4 @@
-"""One plain GET to a registered place: addresses checked after resolving, no redirect, no proxy, bounded."""
+"""One plain question to a registered place: addresses checked once resolved, no redirect, no proxy, bounded."""
 
 import http.client
 import re
@@ -99,6 +99,15 @@ def _is_host(host: str) -> bool:
 
 def get(url: str, *, allowed: Allowed, headers: Mapping[str, str] | None = None) -> Page:
     """Ask once and return what came back, whatever its status. Raises Unreachable."""
+    return _send(url, None, allowed=allowed, headers=headers or {})
+
+
+def post(url: str, body: bytes, *, allowed: Allowed, headers: Mapping[str, str]) -> Page:
+    """Send a body once and return what came back, whatever its status. Raises Unreachable."""
+    return _send(url, body, allowed=allowed, headers=headers)
+
+
+def _send(url: str, body: bytes | None, *, allowed: Allowed, headers: Mapping[str, str]) -> Page:
     place = place_of(url)
     address = checked_address(place, allowed)
     try:
@@ -106,7 +115,7 @@ def get(url: str, *, allowed: Allowed, headers: Mapping[str, str] | None = None)
     except (OSError, ValueError):
         raise Unreachable("no_connection") from None
     with closing(connected) as connection:
-        return _asked(connection, place, headers or {})
+        return _asked(connection, place, headers, body)
 
 
 def checked_address(place: Place, allowed: Allowed) -> tuple[str, int]:
@@ -155,13 +164,16 @@ def connect(place: Place, address: tuple[str, int]) -> http.client.HTTPConnectio
     return connection
 
 
-def _asked(connection: http.client.HTTPConnection, place: Place, headers: Mapping[str, str]) -> Page:
+def _asked(
+    connection: http.client.HTTPConnection, place: Place, headers: Mapping[str, str], sent: bytes | None
+) -> Page:
     is_cut = threading.Event()
     watch = threading.Timer(READ_S, _cut, [connection.sock, is_cut])
     watch.daemon = True
     watch.start()
     try:
-        connection.request("GET", place.path, headers={**plain_headers(place), **headers})
+        method = "GET" if sent is None else "POST"
+        connection.request(method, place.path, sent, headers={**plain_headers(place), **headers})
         answer = connection.getresponse()
         with closing(answer):
             body = answer.read(MOST_BYTES + 1)

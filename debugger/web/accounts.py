@@ -62,7 +62,8 @@ class InvitedSocialAdapter(DefaultSocialAccountAdapter):  # type: ignore[misc]
         """Forget what the provider tells beside who it is: nobody is known by an e-mail address."""
         sociallogin.email_addresses = []
         sociallogin.account.extra_data = {}
-
+        if sociallogin.account.pk:
+            sociallogin.account.save(update_fields=["extra_data"])
 
     def populate_user(self, request: HttpRequest, sociallogin: Any, data: dict[str, Any]) -> PersonRow:
         """Take the name that the provider suggests, and nothing else of what it tells."""

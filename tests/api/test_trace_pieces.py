@@ -19,7 +19,7 @@ from branches.queries.audits import audits_json, audits_now
 from branches.queries.clock import now
 from debugger import intake
 from debugger.intake import Found, Limits, MemoryShelf, Piece, RedisShelf, Shelf, ShelfGone, beside
-from tests.adapters.otlp_requests import agent, as_protobuf, request
+from tests.adapters.otlp_requests import JSON, PROTOBUF, agent, as_protobuf, request
 from tests.api.trace_pieces import MARKER, REDIS, a_trace, desk, has_redis, post, seen
 from tests.hostile.arena import ROOT, Arena, arena
 
@@ -178,8 +178,9 @@ def test_a_trace_in_two_pieces_at_two_processes_is_the_run_of_the_whole(cut: int
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("sampled_at", [0, 4])
+@pytest.mark.parametrize("media", [PROTOBUF, JSON])
 @pytest.mark.usefixtures("processes")
-def test_a_run_declared_whole_is_sampled_once_a_piece_says_so(sampled_at: int) -> None:
+def test_a_run_declared_whole_is_sampled_once_a_piece_says_so(sampled_at: int, media: str) -> None:
     """The first span is of a file declared whole, of a workflow with a contract; the rest comes live."""
     verdicts = []
     for name, threshold in (("whole", "ot=th:0"), ("sampled", "ot=th:c")):
@@ -190,7 +191,7 @@ def test_a_run_declared_whole_is_sampled_once_a_piece_says_so(sampled_at: int) -
         declared = Declared(workflow, is_whole=True)
         import_source(workspace=workspace, importer="otlp", files=[file], declared=declared)
         for each in spans:
-            post(token, each)
+            post(token, each, media=media)
         topology = audits_json(audits_now(Run.objects.get(workspace=workspace), now()))["topology"]
         verdicts.append((topology["verdict"], topology["reasons"]))
     assert verdicts == [("false_complete", ["no_outcome_receipt"]), ("uncertain", ["sampled"])]

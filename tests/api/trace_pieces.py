@@ -18,7 +18,7 @@ from branches.queries.audits import audits_json, audits_now
 from branches.queries.clock import now
 from branches.queries.receipts import verify_run
 from debugger import intake
-from tests.adapters.otlp_requests import ERROR, OK, PROTOBUF, Sent, agent, as_protobuf, chat, tool
+from tests.adapters.otlp_requests import ERROR, OK, PROTOBUF, Sent, agent, as_json, as_protobuf, chat, tool
 from tests.builders import declaration
 from tests.hostile.racing import race
 
@@ -67,10 +67,11 @@ def desk(name: str) -> tuple[Workspace, str, Workflow]:
     return workspace, token, publish_workflow(workspace=workspace, publisher=row.uid, declaration=declared)
 
 
-def post(token: str, *spans: Sent) -> Any:
+def post(token: str, *spans: Sent, media: str = PROTOBUF) -> Any:
     """Send spans in one request, as an exporter does."""
+    body = as_protobuf(spans) if media == PROTOBUF else as_json(spans)
     headers = {"Authorization": f"Bearer {token}", "Host": "127.0.0.1"}
-    return Client().post("/v1/traces", as_protobuf(spans), content_type=PROTOBUF, headers=headers)
+    return Client().post("/v1/traces", body, content_type=media, headers=headers)
 
 
 def seen(workspace: Workspace) -> dict[str, Any]:

@@ -163,8 +163,10 @@ class AuthorityLife(RuleBasedStateMachine):
             self.requests.append(made)
 
     @precondition(lambda self: self.requests)
-    @rule(who=st.sampled_from(ENGINEERS))
-    def withdraw(self, who: str) -> None:
+    @rule(who=st.sampled_from(ENGINEERS), other=st.sampled_from(APPROVERS), rare=st.integers(0, 5))
+    def withdraw(self, who: str, other: str, rare: int) -> None:
+        if rare:
+            return self._likely(other)
         allowed = self.model.withdraw(who)
         self._act(
             allowed,
@@ -209,16 +211,25 @@ class AuthorityLife(RuleBasedStateMachine):
             value=CONTENTS[content],
         )
 
-    @rule(who=st.sampled_from(("alan", "kay", "rosa")), held=st.booleans())
-    def change_role(self, who: str, held: bool) -> None:
+    @rule(
+        who=st.sampled_from(("alan", "kay", "rosa")),
+        held=st.booleans(),
+        other=st.sampled_from(APPROVERS),
+        rare=st.integers(0, 2),
+    )
+    def change_role(self, who: str, held: bool, other: str, rare: int) -> None:
+        if rare:
+            return self._likely(other)
         role, holders = (
             (Role.ENGINEER, self.model.engineers) if who == "rosa" else (Role.APPROVER, self.model.approvers)
         )
         grant_role(person=self._person(who), workspace=self.stage.world.workspace, role=role, held=held)
         (holders.add if held else holders.discard)(who)
 
-    @rule()
-    def change_policy(self) -> None:
+    @rule(other=st.sampled_from(APPROVERS), rare=st.integers(0, 5))
+    def change_policy(self, other: str, rare: int) -> None:
+        if rare:
+            return self._likely(other)
         self.versions += 1
         text = self.stage.policies[self.versions % 2].replace("policy: ", f"policy: v{self.versions}-")
         adopt_policy(workspace=self.stage.world.workspace, text=text)
@@ -253,8 +264,10 @@ class AuthorityLife(RuleBasedStateMachine):
             self.redemptions.add((number, attempt))
 
     @precondition(lambda self: self.permits)
-    @rule(right=st.booleans())
-    def decline(self, right: bool) -> None:
+    @rule(right=st.booleans(), rare=st.integers(0, 3))
+    def decline(self, right: bool, rare: int) -> None:
+        if rare:
+            return self.redeem(1, "a", True)
         self._act(
             self.model.decline(len(self.permits) - 1, right_recorder=right),
             redeeming.decline_permit,
@@ -263,7 +276,7 @@ class AuthorityLife(RuleBasedStateMachine):
             rule="told_to",
         )
 
-    @rule(who=st.sampled_from(EVERYBODY), really=st.sampled_from((True,) + (False,) * 7))
+    @rule(who=st.sampled_from(EVERYBODY), really=st.sampled_from((True,) + (False,) * 15))
     def revoke(self, who: str, really: bool) -> None:
         if really:
             self._act(
@@ -274,7 +287,7 @@ class AuthorityLife(RuleBasedStateMachine):
                 reason="too_risky",
             )
 
-    @rule(minutes=st.sampled_from((1, 14, 16, 59, 61, 481)))
+    @rule(minutes=st.sampled_from((1, 1, 1, 14, 16, 59, 61, 481)))
     def wait(self, minutes: int) -> None:
         self.model.now += timedelta(minutes=minutes)
         self.clock.moment = self.model.now
@@ -284,6 +297,15 @@ class AuthorityLife(RuleBasedStateMachine):
         expire_requests()
         superseding.supersede_by_policy()
         self.model.sweep()
+
+    def _likely(self, who: str) -> None:
+        """Do what brings a life on: ask, approve, issue. Rarer acts give way to it, or few lives would last."""
+        if self.model.is_open:
+            self.decide(who, "approved", "now", 1)
+        elif self.model.word() == "approved":
+            self.issue("ada")
+        else:
+            self.request("ada")
 
     # What is always true
 

@@ -1,0 +1,1 @@
+"""Where notices are sent besides mail."""
