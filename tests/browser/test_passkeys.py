@@ -65,7 +65,7 @@ def test_a_passkey_is_set_up_and_signs_in(joan: tuple[Page, list[str]], visit: V
     page.get_by_label("Passwordless").check()
     assert violations(page) == []
     page.get_by_role("button", name="Add").click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Recovery Codes")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Recovery codes")
     assert violations(page) == []
     page.goto("/accounts/2fa/webauthn/")
     expect(page.get_by_text("Passkey", exact=True)).to_be_visible()

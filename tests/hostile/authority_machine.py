@@ -166,7 +166,8 @@ class AuthorityLife(RuleBasedStateMachine):
     @rule(who=st.sampled_from(ENGINEERS), other=st.sampled_from(APPROVERS), rare=st.integers(0, 5))
     def withdraw(self, who: str, other: str, rare: int) -> None:
         if rare:
-            return self._likely(other)
+            self._likely(other)
+            return
         allowed = self.model.withdraw(who)
         self._act(
             allowed,
@@ -199,8 +200,16 @@ class AuthorityLife(RuleBasedStateMachine):
             digest=digest,
         )
 
-    @rule(who=st.sampled_from(("ada", "ada", "rosa", "linus")), content=st.sampled_from(range(len(CONTENTS))))
-    def change(self, who: str, content: int) -> None:
+    @rule(
+        who=st.sampled_from(("ada", "ada", "rosa", "linus")),
+        content=st.sampled_from(range(len(CONTENTS))),
+        other=st.sampled_from(APPROVERS),
+        rare=st.integers(0, 3),
+    )
+    def change(self, who: str, content: int, other: str, rare: int) -> None:
+        if rare:
+            self._likely(other)
+            return
         self._act(
             self.model.change(who, content + 1),
             change_configuration,
@@ -219,7 +228,8 @@ class AuthorityLife(RuleBasedStateMachine):
     )
     def change_role(self, who: str, held: bool, other: str, rare: int) -> None:
         if rare:
-            return self._likely(other)
+            self._likely(other)
+            return
         role, holders = (
             (Role.ENGINEER, self.model.engineers) if who == "rosa" else (Role.APPROVER, self.model.approvers)
         )
@@ -229,7 +239,8 @@ class AuthorityLife(RuleBasedStateMachine):
     @rule(other=st.sampled_from(APPROVERS), rare=st.integers(0, 5))
     def change_policy(self, other: str, rare: int) -> None:
         if rare:
-            return self._likely(other)
+            self._likely(other)
+            return
         self.versions += 1
         text = self.stage.policies[self.versions % 2].replace("policy: ", f"policy: v{self.versions}-")
         adopt_policy(workspace=self.stage.world.workspace, text=text)
@@ -267,7 +278,8 @@ class AuthorityLife(RuleBasedStateMachine):
     @rule(right=st.booleans(), rare=st.integers(0, 3))
     def decline(self, right: bool, rare: int) -> None:
         if rare:
-            return self.redeem(1, "a", True)
+            self.redeem(1, "a", True)
+            return
         self._act(
             self.model.decline(len(self.permits) - 1, right_recorder=right),
             redeeming.decline_permit,
