@@ -77,9 +77,10 @@ def _policy(workspace: Workspace, text: str, *, is_operator: bool = False) -> Pr
     errors = lint_errors(findings)
     if errors and not is_operator:
         raise PolicyRefused(errors)
-    if PolicyChange.objects.filter(
+    adopted = PolicyChange.objects.filter(
         workspace=workspace, version=found.policy().version, end__word="adopted"
-    ).exists():
+    )
+    if adopted.exclude(digest=found.digest).exists():
         raise Refused(rule="version_already_published", field="policy")
     document = canonical.canonical_bytes(found.document).decode()
     return Proposal(PolicySort.POLICY, found.policy().version, document, found.digest)

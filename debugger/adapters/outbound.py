@@ -1,4 +1,4 @@
-"""One plain question to a registered place: addresses checked once resolved, no redirect, no proxy, bounded."""
+"""One plain question to a registered place: its addresses checked, no redirect, no proxy, bounded."""
 
 import http.client
 import re
