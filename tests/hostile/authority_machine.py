@@ -409,6 +409,7 @@ def lives(examples: int, steps: int) -> settings:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
         print_blob=False,
+        report_multiple_bugs=False,
     )
 
 
