@@ -2,12 +2,12 @@
 
 from celery import shared_task
 
-from branches.commands.announce import sweep_notices
 from branches.commands.change_policy import apply_roles, expire_changes
 from branches.commands.deliver_notices import deliver_notices
 from branches.commands.expire_requests import expire_requests
 from branches.commands.run_job import run_job, sweep_jobs
 from branches.commands.supersede_requests import supersede_by_policy
+from branches.commands.sweep_notices import sweep_notices
 from branches.commands.sweep_outcomes import sweep_outcomes
 from branches.commands.watch_audits import reevaluate_audits
 
@@ -20,7 +20,7 @@ def do_job(uid: str) -> None:
 
 @shared_task(name="branches.tasks.sweep", ignore_result=True)
 def sweep() -> None:
-    """Find what a lost message forgot, what is due, what is over, and audits that the clock moves."""
+    """Find what a lost message forgot, what is due or over, audits that the clock moves, and notices."""
     for uid in sweep_jobs():
         run_job(uid=uid)
     sweep_outcomes()
@@ -29,5 +29,5 @@ def sweep() -> None:
     apply_roles()
     supersede_by_policy()
     sweep_notices()
-    deliver_notices()
     reevaluate_audits()
+    deliver_notices()

@@ -184,6 +184,15 @@ def _provider_apps() -> list[dict[str, Any]]:
     ]
 
 
+# Counts of failed sign-ins and the one-time codes that were used: one place for all web processes.
+CACHES: dict[str, dict[str, str]] = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+if BRANCHGATE_EXCHANGE_URL.startswith("redis"):
+    CACHES["default"] = {
+        "BACKEND": "django.core.cache.backends.redis.RedisCache",
+        "LOCATION": BRANCHGATE_EXCHANGE_URL,
+        "KEY_PREFIX": "branchgate",
+    }
+
 AUTHENTICATION_BACKENDS = [
     "django.contrib.auth.backends.ModelBackend",
     "allauth.account.auth_backends.AuthenticationBackend",
@@ -197,6 +206,8 @@ AUTH_PASSWORD_VALIDATORS = [
 ACCOUNT_LOGIN_METHODS = {"username"}
 ACCOUNT_SIGNUP_FIELDS = ["username*", "password1*", "password2*"]
 ACCOUNT_EMAIL_VERIFICATION = "none"
+# So many proxies stand in front and add to X-Forwarded-For: failures are counted by the address before them.
+ALLAUTH_TRUSTED_PROXY_COUNT = _number("BRANCHGATE_PROXIES", 0)
 ACCOUNT_ADAPTER = "debugger.web.accounts.ClosedAccountAdapter"
 # Whoever decides proved within so many seconds who they are.
 ACCOUNT_REAUTHENTICATION_TIMEOUT = 300
@@ -216,17 +227,28 @@ ACCOUNT_LOGOUT_REDIRECT_URL = "account_login"
 
 
 def _mailer(address: str) -> dict[str, Any]:
-    """Return how mail leaves: `smtp://user:password@host:25`, `smtps://…`; nowhere without an address."""
+    """Return how mail leaves: `smtp://user:password@host:25`, `smtp+starttls://…` or `smtps://…`.
+
+    Without an address it leaves nowhere.
+    """
     if not address:
         return {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}
-    parts = urlsplit(address)
-    if parts.scheme not in {"smtp", "smtps"} or not parts.hostname:
-        raise ImproperlyConfigured("BRANCHGATE_SMTP_URL must begin with smtp:// or smtps:// and name a host")
+    ports = {"smtp": 25, "smtp+starttls": 587, "smtps": 465}
+    try:
+        parts = urlsplit(address)
+        port = parts.port or ports[parts.scheme]
+    except (KeyError, ValueError):  # they would say the value
+        parts, port = urlsplit(""), 0
+    if not parts.hostname:
+        raise ImproperlyConfigured(
+            "BRANCHGATE_SMTP_URL must be smtp://, smtp+starttls:// or smtps:// and a host"
+        )
     options = {
         "host": parts.hostname,
-        "port": parts.port or (465 if parts.scheme == "smtps" else 25),
+        "port": port,
         "username": unquote(parts.username or ""),
         "password": unquote(parts.password or ""),
+        "use_tls": parts.scheme == "smtp+starttls",
         "use_ssl": parts.scheme == "smtps",
         "timeout": 10,
     }

@@ -29,6 +29,8 @@ class Program:
     name: str
     command: Sequence[str]
     env: Mapping[str, str] = field(default_factory=dict)
+    ends: bool = False
+    """It does one thing and ends by itself; nothing else stops then."""
 
 
 class PortBusy(OSError):
@@ -120,7 +122,7 @@ class Supervisor:
         """Return 0 after a signal, or 1 when a program ended by itself, having named it."""
         while not self._stopping:
             for program, running in self._running:
-                if running.poll() is not None and not self._stopping:
+                if running.poll() is not None and not program.ends and not self._stopping:
                     print(f"{program.name} ended with {running.returncode}; stopping.", file=sys.stderr)
                     return 1
             time.sleep(0.2)

@@ -42,10 +42,11 @@ def test_every_command_is_documented() -> None:
 
 def test_every_port_and_plugin_is_documented() -> None:
     page = text("plugins.md")
-    for port in ("StateProbe", "DestinationQuery", "OutcomeVerifier", "RuntimeAdapter", "RuntimeImporter"):
+    ours = ("StateProbe", "DestinationQuery", "OutcomeVerifier", "RuntimeAdapter", "RuntimeImporter", "Notifier")
+    for port in ours:
         assert hasattr(ports, port)
         assert f"`{port}`" in page
-    for port in ("runtimes", "importers", "probes", "destinations", "verifiers"):
+    for port in ("runtimes", "importers", "probes", "destinations", "verifiers", "notifiers"):
         names = registry.names(port)  # type: ignore[arg-type]
         assert names, port
         assert f"branchgate.{port}" in page
@@ -70,7 +71,7 @@ def test_every_kind_of_receipt_is_documented() -> None:
 
 
 def test_every_role_is_documented() -> None:
-    assert [role for role in Role if f"`{role}`" not in text("running.md")] == []
+    assert [role for role in Role if f"`{role}`" not in text("people.md")] == []
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *PAGES], ids=lambda page: page.name)

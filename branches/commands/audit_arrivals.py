@@ -13,12 +13,14 @@ from branches.commands.raise_notice import raise_notice
 from branches.commands.refusal import Refused
 from branches.commands.supersede_requests import supersede_requests
 from branches.evidence.kinds.product import MOST_UNACCOUNTED
-from branches.models import NoticeKind, Run
+from branches.models import NoticeKind, Role, Run
 from branches.ports import Arrival, ListsArrivals
 from branches.queries.arrivals import accounted_keys
 from branches.queries.branch_facts import branch_view
+from branches.queries.standings import roster_of
 from branches.queries.targets import TargetMissing, target
 from branches.registry import find
+from branches.rules.quorum import Standing
 
 CANNOT_LIST: Final = "cannot_list"
 MARGIN: Final = timedelta(seconds=60)
@@ -92,6 +94,14 @@ def _record(branch: Run, destination: str, since: datetime, found: list[Arrival]
                 kind=NoticeKind.UNACCOUNTED,
                 subject=destination,
                 about=[each.ref for each in strange],
+                concerned=_concerned(branch, destination),
             )
         supersede_requests(root_ids=[branch.family_id])
     return len(strange)
+
+
+def _concerned(branch: Run, destination: str) -> set[str]:
+    """Return who ought to hear of it: whose branch it holds up, and whose place it is."""
+    owner = Standing(Role.DESTINATION_OWNER, destination)
+    owners = {uid for uid, voter in roster_of(branch.workspace).items() if owner in voter.standings}
+    return owners if branch.parent_id is None else owners | {branch.fork_point.forker.uid}

@@ -25,7 +25,8 @@ REJECT_REASONS = ("too_risky", "effects_unclear", "wrong_fix", "needs_other_owne
 def decide(*, person: Person, request: ApprovalRequest, word: str, reason: str, digest: str) -> Decision:
     """Record a vote; raises Refused, with the difference where the digest shown is no longer the branch's."""
     # Said first, because no role changes it.
-    _bar_own_work(person, branch_view(request.branch), request)
+    if barred_people(request.branch, request).get(person.pk) is not None:
+        _bar_own_work(person, branch_view(request.branch), request)
     if word not in ("approved", "rejected"):
         raise Refused(rule="enum", field="decision")
     if reason not in (APPROVE_REASONS if word == "approved" else REJECT_REASONS):
@@ -56,9 +57,11 @@ def decide(*, person: Person, request: ApprovalRequest, word: str, reason: str, 
             by_requester=by_requester,
             at=now(),
         )
-        if branch_view(request.branch).authority.quorum.granted:
+        after = branch_view(request.branch)
+        if word == "approved" and after.authority.quorum.granted:
             Grant.objects.get_or_create(request=request, defaults={"at": vote.at})
-        announce_decision(request=request)
+            after = branch_view(request.branch)
+        announce_decision(request=request, view=after)
     return vote
 
 

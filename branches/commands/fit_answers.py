@@ -72,6 +72,12 @@ def fit_check(found: Any) -> OutcomeCheck:
     return found
 
 
+def fit_problem(found: Any) -> str | None:
+    """Return what a notifier says stood in its way, or None. Raises AnswerUnfit."""
+    _check("problem", _PROBLEM, found)
+    return None if found is None else str(found)
+
+
 def _check(member: str, schema: Schema, value: object) -> None:
     if not has_form(schema, value):
         raise AnswerUnfit(member)

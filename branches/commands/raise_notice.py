@@ -15,9 +15,7 @@ def raise_notice(
 
     The caller holds the family's lock.
     """
-    digest = canonical.digest(canonical.NOTICE, sorted(about))
-    known = Notice.objects.filter(run=run, kind=kind, subject=subject, digest=digest)
-    if known.exists():
+    if is_raised(run=run, kind=kind, subject=subject, about=about):
         return None
     notice = Notice.objects.create(
         uid=ids.mint("note"),
@@ -25,8 +23,17 @@ def raise_notice(
         kind=kind,
         run=run,
         subject=subject,
-        digest=digest,
+        digest=_digest(about),
         made_at=now(),
     )
     queue_deliveries(notice=notice, concerned=concerned)
     return notice
+
+
+def is_raised(*, run: Run, kind: NoticeKind, subject: str, about: list[str]) -> bool:
+    """Return whether just this was said before."""
+    return Notice.objects.filter(run=run, kind=kind, subject=subject, digest=_digest(about)).exists()
+
+
+def _digest(about: list[str]) -> str:
+    return canonical.digest(canonical.NOTICE, sorted(about))

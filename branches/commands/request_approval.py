@@ -57,7 +57,7 @@ def request_approval(*, person: Person, branch: Run) -> ApprovalRequest:
             lives_s=int(asked.request_lives.total_seconds()),
             expires_at=expires_at,
         )
-        announce(request=request)
+        announce(request=request, view=view)
     return request
 
 

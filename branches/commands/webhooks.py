@@ -3,10 +3,11 @@
 import base64
 import hashlib
 from collections.abc import Iterable
+from typing import Final
 
 from django.db import transaction
 
-from branches.commands.append_receipt import Actor
+from branches.commands.append_receipt import Actor, lock_names
 from branches.commands.append_to_workspace import append_to_workspace
 from branches.commands.change_policy import require_admin
 from branches.commands.refusal import Refused
@@ -14,22 +15,34 @@ from branches.evidence import ids
 from branches.models import NoticeKind, Person, Webhook, Workspace
 from branches.queries.clock import now
 from branches.queries.secrets import webhook_secret
-from branches.queries.targets import registered
+from branches.queries.targets import notice_targets
+from branches.registry import names
+
+MOST: Final = 20
+"""So many webhooks a workspace may have at once."""
 
 
 def add_webhook(
     *, person: Person, workspace: Workspace, target: str, kinds: Iterable[str]
 ) -> tuple[Webhook, str]:
-    """Return the webhook and its secret (`whsec_…`), which is shown this once and never kept."""
-    require_admin(person, workspace)
+    """Return the webhook and its secret (`whsec_…`), which is shown this once and never kept.
+
+    The target must name an installed notifier: no other registered place is posted to. Raises Refused.
+    """
     chosen = sorted(set(kinds))
-    if not chosen or not set(chosen) <= set(NoticeKind.values):
-        raise Refused(rule="enum", field="kinds")
-    if not isinstance(registered().get(target), dict):
-        raise Refused(rule="not_registered", field="target")
     with transaction.atomic():
+        require_admin(person, workspace)
+        if not chosen:
+            raise Refused(rule="required", field="kinds")
+        if not set(chosen) <= set(NoticeKind.values):
+            raise Refused(rule="enum", field="kinds")
+        if notice_targets().get(target) not in names("notifiers"):
+            raise Refused(rule="not_registered", field="target")
+        lock_names([f"webhooks {workspace.uid}"])
+        if Webhook.objects.filter(workspace=workspace, ended_at__isnull=True).count() >= MOST:
+            raise Refused(rule="too_many", field="webhook")
         hook = Webhook.objects.create(
-            uid=ids.mint("hook"), workspace=workspace, target=target[:96], kinds=chosen, made_at=now()
+            uid=ids.mint("hook"), workspace=workspace, target=target, kinds=chosen, made_at=now()
         )
         secret = webhook_secret(hook.uid)
         _record(hook, "key_added", secret, person)
@@ -37,9 +50,9 @@ def add_webhook(
 
 
 def end_webhook(*, person: Person, webhook: Webhook) -> None:
-    """Send no more notices there."""
-    require_admin(person, webhook.workspace)
+    """Send no more notices there; what is on its way still arrives nowhere. Raises Refused."""
     with transaction.atomic():
+        require_admin(person, webhook.workspace)
         if Webhook.objects.filter(pk=webhook.pk, ended_at__isnull=True).update(ended_at=now()):
             _record(webhook, "key_retired", webhook_secret(webhook.uid), person)
 

@@ -678,7 +678,7 @@ class Migration(migrations.Migration):
             ],
             options={
                 'indexes': [models.Index(fields=['state', 'due_at'], name='branches_no_state_1ea074_idx')],
-                'constraints': [models.UniqueConstraint(fields=('notice', 'person', 'webhook'), name='delivery_once')],
+                'constraints': [models.UniqueConstraint(fields=('notice', 'person'), name='mailed_once'), models.UniqueConstraint(fields=('notice', 'webhook'), name='posted_once')],
             },
         ),
         migrations.AddConstraint(

@@ -138,7 +138,8 @@ class NoticeDelivery(models.Model):
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["notice", "person", "webhook"], name="delivery_once"),
+            models.UniqueConstraint(fields=["notice", "person"], name="mailed_once"),
+            models.UniqueConstraint(fields=["notice", "webhook"], name="posted_once"),
         ]
         indexes: ClassVar = [models.Index(fields=["state", "due_at"])]
 

@@ -1,11 +1,11 @@
-"""The inbox: open requests, oldest first, with whether this person may decide them; and what happened."""
+"""The inbox: open requests, oldest first, with whether this person may decide them."""
 
 import json
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from branches.models import ApprovalRequest, BranchWork, Decision, Notice, Person, Workspace
+from branches.models import ApprovalRequest, BranchWork, Decision, Person, Workspace
 from branches.queries.authority import request_ends
 from branches.queries.authority_words import why_not
 from branches.queries.branch_facts import BranchView, branch_view
@@ -52,11 +52,6 @@ def inbox(person: Person, workspace: Workspace) -> list[InboxRow]:
     """Return the requests that wait for a decision: those this person can give first, the oldest first."""
     rows = [_row(request, branch_view(request.branch), person) for request in _open(workspace)]
     return sorted((row for row in rows if row is not None), key=lambda row: not row.is_mine)
-
-
-def notices(workspace: Workspace) -> list[Notice]:
-    """Return the newest notices of a workspace."""
-    return list(Notice.objects.filter(workspace=workspace).select_related("run").order_by("-id")[:20])
 
 
 def waiting_for(person: Person, workspace: Workspace) -> int:

@@ -1,4 +1,4 @@
-"""Who belongs to a workspace: roles with their scope and end, groups, invitations, and what a role may last."""
+"""Who belongs to a workspace: roles with scope and end, groups, invitations, how long a role may last."""
 
 import json
 from collections.abc import Iterable, Mapping

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,18 @@ def target_owners() -> dict[str, str | None]:
     named = {name: options for name, options in registered().items() if isinstance(options, dict)}
     owners = {name: options.get("owner") for name, options in sorted(named.items())}
     return {name: owner if isinstance(owner, str) and owner else None for name, owner in owners.items()}
+
+
+def notifier_of(options: Mapping[str, Any]) -> str:
+    """Return the notifier that a target names: only one that does may be sent notices."""
+    named = options.get("notifier")
+    return named if isinstance(named, str) else ""
+
+
+def notice_targets() -> dict[str, str]:
+    """Return the targets to which notices may be sent, each with its notifier, in order."""
+    named = {name: options for name, options in sorted(registered().items()) if isinstance(options, dict)}
+    return {name: notifier for name, options in named.items() if (notifier := notifier_of(options))}
 
 
 def registered() -> dict[str, Any]:

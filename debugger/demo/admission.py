@@ -7,7 +7,7 @@ from django.db import connection
 from branches.commands.admit import grant_role, issue_token, make_person, make_workspace
 from branches.commands.groups import make_group, set_membership
 from branches.commands.publish_workflow import publish_workflow
-from branches.models import Role, Workflow
+from branches.models import Role, Workflow, WorkspaceReceipt
 from branches.queries.lookups import workspace_names
 from debugger.demo.layout import DemoWorld
 from debugger.demo.world import WORKFLOW, declaration
@@ -32,6 +32,12 @@ def holds_more_than_the_demo() -> bool:
         return False
     others = Workflow.objects.exclude(name=WORKFLOW)
     return workspace_names() - {WORKSPACE} != set() or others.exists()
+
+
+def recorder_has_conformed() -> bool:
+    """Return whether the demo's recorder has reported what it kept of the conformance suite."""
+    rows = WorkspaceReceipt.objects.filter(workspace__name=WORKSPACE, kind="recorder_conformed")
+    return rows.exists()
 
 
 def admit_demo(world: DemoWorld) -> str:

@@ -4,9 +4,11 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import httpx
+
+AGAIN: Final = "/sign-in/again/"
 
 
 class WalkFailed(Exception):
@@ -33,6 +35,13 @@ class Visitor:
         return response.text
 
     def post(self, path: str, form: dict[str, str]) -> httpx.Response:
+        response = self._post(path, form)
+        if response.url.path == AGAIN and path != AGAIN:
+            # Five minutes after the sign-in a decision takes one more click, and then goes on by itself.
+            response = self._post(AGAIN, {"next": response.url.params.get("next", "/")})
+        return response
+
+    def _post(self, path: str, form: dict[str, str]) -> httpx.Response:
         token = self.client.cookies.get("csrftoken") or ""
         return self.client.post(path, data={**form, "csrfmiddlewaretoken": token})
 

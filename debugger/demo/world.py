@@ -25,6 +25,7 @@ __all__ = [
     "WORKFLOW_VERSION",
     "DemoWorld",
     "TeamRun",
+    "conformance_program",
     "declaration",
     "desk_program",
     "lay_out",
@@ -95,6 +96,16 @@ def recorder_program(world: DemoWorld, server: str) -> Program:
         *("--targets", str(world.recorder_targets), "--name", "demo"),
     ]
     return Program("recorder", command, {FOLDER_ENV: str(world.folder)})
+
+
+def conformance_program(world: DemoWorld, server: str) -> Program:
+    """Return what tries the demo's recorder by the conformance suite, once, and reports what it kept."""
+    command = [
+        *(world.python, "-m", "debugger.recorder.cli", "conform", "--runtime", "langgraph"),
+        *("--home", str(world.recorder_home), "--server", server),
+        *("--token-file", str(world.token_file), "--name", "demo", "--background"),
+    ]
+    return Program("conformance", command, ends=True)
 
 
 def run_team(world: DemoWorld, server: str, token: str) -> TeamRun:

@@ -12,8 +12,8 @@ from branches.commands.refusal import Refused
 from branches.queries.content import edit_request
 from branches.queries.decision_page import decision_page
 from branches.queries.inbox import inbox as inbox_rows
-from branches.queries.inbox import notices
 from branches.queries.lookups import RequestRow, branch_named, request_named
+from branches.queries.notices_page import notice_rows
 from debugger.exchange import fetch_content
 from debugger.web.access import PageRequest, member, refuse
 from debugger.web.confirmation import confirmed
@@ -25,7 +25,7 @@ from debugger.web.refusals import refusal_words
 def inbox(request: PageRequest) -> HttpResponse:
     """Show what waits for a decision, oldest first."""
     rows = inbox_rows(request.user, request.workspace)
-    context = {"rows": rows, "notices": notices(request.workspace), "section": "approvals"}
+    context = {"rows": rows, "notices": notice_rows(request.workspace, 20), "section": "approvals"}
     return render(request, "inbox.html", context)
 
 

@@ -14,6 +14,7 @@ from branches.commands.refusal import Refused
 from branches.queries.connect_page import connect_page
 from branches.queries.workflow_text import starter
 from debugger.web.access import PageRequest, member
+from debugger.web.confirmation import confirmed
 from debugger.web.refusals import refusal_words
 
 RUNTIMES: Final = ("langgraph", "openai-agents", "autogen", "ai-sdk", "opentelemetry")
@@ -42,6 +43,7 @@ def publish(request: PageRequest) -> HttpResponse:
 @member
 @never_cache
 @require_POST
+@confirmed
 def token(request: PageRequest) -> HttpResponse:
     """Make a token for a recorder and show it this once, with the lines that use it."""
     form = request.POST

@@ -1,6 +1,6 @@
 """Who belongs to the workspace: roles, groups and leaving."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, time
 
 from django.contrib import messages
 from django.http import HttpResponse
@@ -148,7 +148,6 @@ def last_day(text: str) -> datetime | None:
     if not text:
         return None
     try:
-        day = datetime.strptime(text, "%Y-%m-%d")
-        return day.replace(hour=23, minute=59, second=59, tzinfo=UTC)
+        return datetime.combine(date.fromisoformat(text), time(23, 59, 59), tzinfo=UTC)
     except ValueError:
         raise Refused(rule="moment", field="until") from None

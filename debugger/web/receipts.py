@@ -11,7 +11,7 @@ from branches.queries.api_views import exported
 from branches.queries.job_kinds import VERIFY
 from branches.queries.lookups import run_named
 from branches.queries.receipt_page import CHAIN, chain_list, chain_status, receipt_window
-from debugger.web.access import PageRequest, member, number
+from debugger.web.access import PageRequest, for_readers, member, number
 
 
 @member
@@ -36,6 +36,7 @@ def run_receipts(request: PageRequest, uid: str) -> HttpResponse:
 
 
 @member
+@for_readers
 @require_POST
 def verify(request: PageRequest, uid: str) -> HttpResponse:
     """Ask a worker to recompute a chain from its exact bytes."""

@@ -105,6 +105,7 @@ WORDS: Final = {
     "not_held": "Refused: that role is not held any more.",
     "unknown_here": "Refused: nobody of that name belongs to this workspace.",
     "longer_than_policy": "Refused: the policy lets nobody hold that role for so long.",
+    "email": "Refused: that is no e-mail address.",
     "name_taken": "Refused: that {field} is taken.",
     "too_many": "Refused: too many of one {field}.",
     "weak_password": "Refused: that password is too easy to guess.",

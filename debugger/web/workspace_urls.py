@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from debugger.web import again, invitations, people, tokens, trail
+from debugger.web import again, invitations, notices, people, tokens, trail
 
 urlpatterns = [
     path("people/", people.people, name="people"),
@@ -16,6 +16,10 @@ urlpatterns = [
     path("invitations/<str:secret>/", invitations.invitation, name="invitation"),
     path("tokens/", tokens.tokens, name="tokens"),
     path("tokens/<str:uid>/end/", tokens.end, name="end_token"),
+    path("notices/", notices.notices, name="notices"),
+    path("notices/mail/", notices.mail, name="choose_mail"),
+    path("notices/webhooks/", notices.add, name="add_webhook"),
+    path("notices/webhooks/<str:uid>/end/", notices.end, name="end_webhook"),
     path("audit/", trail.trail, name="trail"),
     path("audit/export.ndjson", trail.export, name="export_trail"),
     path("workspace/", people.switch, name="switch_workspace"),

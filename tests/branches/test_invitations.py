@@ -147,7 +147,12 @@ def test_a_weak_password_says_in_sentences_what_is_wrong(world: World, admin: Pe
 
 @pytest.mark.parametrize(
     ("roles", "days", "rule"),
-    [([], 7, "role: required"), (["emperor"], 7, "enum"), (["viewer"], 8, "days"), (["viewer"], None, "days")],
+    [
+        ([], 7, "role: required"),
+        (["emperor"], 7, "enum"),
+        (["viewer"], 8, "days"),
+        (["viewer"], None, "days"),
+    ],
 )
 def test_an_invitation_that_says_nothing_is_not_made(
     world: World, admin: Person, roles: list[str], days: int | None, rule: str

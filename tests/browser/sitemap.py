@@ -89,16 +89,29 @@ PAGES: Final[dict[str, list[Stop]]] = {
         *_stops("/approvals/{open}/", "grace", "ada"),
         *_stops("/approvals/{closed}/", "grace", "rosa"),
     ],
+    "policies": _stops("/policies/", "barbara", "ada"),
+    "connect": _stops("/connect/", "ada", "rosa"),
+    "notices": _stops("/notices/", "barbara", "ada"),
+    "people": _stops("/people/", "barbara", "ada", "rosa"),
+    "tokens": [*_stops("/tokens/", "barbara", "rosa"), *_stops("/tokens/", "ada", status=403)],
+    "trail": [
+        *_stops("/audit/", "barbara", "rosa"),
+        *_stops("/audit/?kind=signed_in&check=1", "rosa"),
+        *_stops("/audit/", "ada", status=403),
+    ],
+    "invitation": [
+        *_stops("/invitations/{invitation}/", None, "ada"),
+        *_stops("/invitations/{taken_back}/", None, status=410),
+    ],
+    "sign_in_again": _stops("/sign-in/again/", "ada"),
     "job": _stops("/jobs/{job}/", "ada"),
     "account_login": _stops("/accounts/login/", None),
     "account_logout": _stops("/accounts/logout/", "ada"),
     "account_inactive": _stops("/accounts/inactive/", None),
     "account_signup": _stops("/accounts/signup/", None),
-    "account_reauthenticate": _stops("/accounts/reauthenticate/", "ada", status=403),
-    "account_request_reauthentication_code": _stops("/accounts/reauthenticate/code/", "ada", status=403),
-    "account_confirm_reauthentication_code": _stops(
-        "/accounts/reauthenticate/code/confirm/", "ada", status=403
-    ),
+    "account_reauthenticate": _stops("/accounts/reauthenticate/", "ada"),
+    "account_request_reauthentication_code": _stops("/accounts/reauthenticate/code/", "ada"),
+    "account_confirm_reauthentication_code": _stops("/accounts/reauthenticate/code/confirm/", "ada"),
     "account_email": _stops("/accounts/email/", "ada"),
     "account_email_verification_sent": _stops("/accounts/confirm-email/", None),
     "account_confirm_email": _stops("/accounts/confirm-email/unknown/", None),
@@ -111,12 +124,21 @@ PAGES: Final[dict[str, list[Stop]]] = {
     "account_reset_password_done": _stops("/accounts/password/reset/done/", None),
     "mfa_index": _stops("/accounts/2fa/", "ada"),
     "mfa_authenticate": _stops("/accounts/2fa/authenticate/", None),
-    "mfa_reauthenticate": _stops("/accounts/2fa/reauthenticate/", "ada", status=403),
-    "mfa_activate_totp": _stops("/accounts/2fa/totp/activate/", "ada", status=403),
+    "mfa_reauthenticate": _stops("/accounts/2fa/reauthenticate/", "ada"),
+    "mfa_activate_totp": _stops("/accounts/2fa/totp/activate/", "ada"),
     "mfa_deactivate_totp": _stops("/accounts/2fa/totp/deactivate/", "ada", status=404),
     "mfa_view_recovery_codes": _stops("/accounts/2fa/recovery-codes/", "ada", status=404),
-    "mfa_generate_recovery_codes": _stops("/accounts/2fa/recovery-codes/generate/", "ada", status=403),
+    "mfa_generate_recovery_codes": _stops("/accounts/2fa/recovery-codes/generate/", "ada"),
     "mfa_download_recovery_codes": _stops("/accounts/2fa/recovery-codes/download/", "ada", status=404),
+    "mfa_list_webauthn": _stops("/accounts/2fa/webauthn/", "ada"),
+    "mfa_add_webauthn": _stops("/accounts/2fa/webauthn/add/", "ada"),
+    "mfa_reauthenticate_webauthn": _stops("/accounts/2fa/webauthn/reauthenticate/", "ada"),
+    "mfa_remove_webauthn": _stops("/accounts/2fa/webauthn/keys/1/remove/", "ada", status=404),
+    "mfa_edit_webauthn": _stops("/accounts/2fa/webauthn/keys/1/edit/", "ada", status=404),
+    "mfa_login_webauthn": _stops("/accounts/2fa/webauthn/login/", None),
+    # No provider is named in the demo.
+    "openid_connect_login": _stops("/accounts/oidc/oidc/login/", None, status=404),
+    "openid_connect_callback": _stops("/accounts/oidc/oidc/login/callback/", None, status=404),
     "socialaccount_login_cancelled": _stops("/accounts/3rdparty/login/cancelled/", None),
     "socialaccount_login_error": _stops("/accounts/3rdparty/login/error/", None, status=401),
     "socialaccount_signup": _stops("/accounts/3rdparty/signup/", None),
@@ -125,10 +147,13 @@ PAGES: Final[dict[str, list[Stop]]] = {
 ACTS: Final = {
     "ask_job", "reconcile", "judge", "acknowledge", "attest", "ask_approval", "withdraw", "resume",
     "configure", "offer", "confirm", "revoke", "cancel_job", "demo_sign_in", "conclude", "verify_receipts",
-    "recover", "route",
+    "recover", "route", "give_role", "withdraw_role", "make_group", "membership", "invite",
+    "withdraw_invitation", "remove_person", "end_token", "switch_workspace",
+    "policy_change", "connect_workflow", "connect_token", "disclose", "choose_mail",
+    "add_webhook", "end_webhook",
 }  # fmt: skip
 FRAGMENTS: Final = {"run_window", "run_jump"}
-DOWNLOADS: Final = {"governance", "export_receipts", "run_map"}
+DOWNLOADS: Final = {"governance", "export_receipts", "run_map", "export_trail"}
 # Django's older names for routes above; allauth keeps them without a name.
 _UNNAMED: Final = "accounts/social/"
 # For machines. Its one page, the docs, is the Swagger UI as django-ninja ships it: its markup is not ours.

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from debugger import contracts as templates
-from debugger.demo.walker import Walk
+from debugger.demo.walker import Visitor, Walk
 from tests.browser.journey import Journey, press
 from tests.browser.sitemap import ACTS, DOWNLOADS, FRAGMENTS, PAGES, Stop, routes
 from tests.browser.visits import COLOURS, PHONE, WIDE, Visit, violations
@@ -34,6 +34,7 @@ def places(demo: DemoProcess, journey: Journey, unsettled: Walk, asked: tuple[Wa
     job = re.search(r"/jobs/([a-z0-9_]+)/", unsettled.ada.get(f"/runs/{demo.run}/receipts/"))
     listed = unsettled.ada.get(f"/branches/{unsettled.branch}/edit/?key=agent_memory")
     byline = re.search(r'<code>byline</code>.*?value=([^"#]+)#edit', listed, re.DOTALL)
+    invitation, taken_back = invitations(demo)
     assert job is not None
     assert byline is not None
     [contract, draft] = (
@@ -59,9 +60,23 @@ def places(demo: DemoProcess, journey: Journey, unsettled: Walk, asked: tuple[Wa
         "message": first["message"],
         "checkpoint": first["checkpoint"],
         "job": job.group(1),
+        "invitation": invitation,
+        "taken_back": taken_back,
         "contract": contract,
         "draft": draft,
     }
+
+
+def invitations(demo: DemoProcess) -> list[str]:
+    """Make two invitations, take the second back, and return the secrets of their links."""
+    barbara = Visitor.signed_in(demo.base, "barbara")
+    made = [barbara.post("/people/invitations/", {"role": "viewer", "days": "7"}).text for _ in range(2)]
+    page = barbara.get("/people/")
+    newest = re.search(r"/people/invitations/(inv_[a-z0-9]+)/withdraw/", page)
+    assert newest is not None
+    barbara.post(f"/people/invitations/{newest[1]}/withdraw/", {})
+    barbara.client.close()
+    return [found[1] for text in made if (found := re.search(r"/invitations/(bgi_[^/]+)/", text))]
 
 
 @dataclass

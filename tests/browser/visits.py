@@ -1,6 +1,7 @@
 """Visits: pages opened as the demo's people, noticing what no page may do; and branches to look at."""
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +26,9 @@ ARGUMENTS: Final = (
 )
 ROLES: Final = {"ada": "engineer", "grace": "approver", "barbara": "approver", "rosa": "reviewer"}
 WIDE, PHONE = 1440, 390
+# A sign-in counts as a proof of who decides for five minutes.
+FRESH_S: Final = 200.0
+NEVER: Final = (None, float("-inf"))
 # The rules whose answer a theme can change.
 COLOURS: Final = ("color-contrast", "link-in-text-block")
 
@@ -59,10 +63,10 @@ class Visit:
         self, person: str | None, *, theme: str = "light", scripts: bool = True, width: int = WIDE
     ) -> Page:
         """Return a new page in a browser of a person's own; nobody's where `person` is None."""
-        if person is not None and person not in self.signed_in:
+        if person is not None and time.monotonic() - self.signed_in.get(person, NEVER)[1] > FRESH_S:
             self._sign_in(person)
         context = self._context(
-            storage_state=self.signed_in.get(person) if person else None,
+            storage_state=self.signed_in[person][0] if person else None,
             color_scheme=theme,
             java_script_enabled=scripts,
             viewport={"width": width, "height": 900},
@@ -95,7 +99,7 @@ class Visit:
         page.goto("/accounts/login/")
         page.get_by_role("button", name=f"{person.capitalize()}, {ROLES[person]}").click()
         assert page.locator("summary .who").inner_text().endswith(person)
-        self.signed_in[person] = context.storage_state()
+        self.signed_in[person] = (context.storage_state(), time.monotonic())
 
     def _on_console(self, message: ConsoleMessage) -> None:
         said = message.text

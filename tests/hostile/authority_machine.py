@@ -42,10 +42,10 @@ from tests.builders import World, declaration, failed_run, make_world
 from tests.hostile.authority_model import GROUPS, Model
 from tests.plugins import FakeWorld
 
-ENGINEERS, APPROVERS = ("ada", "rosa"), ("grace", "alan", "kay")
+ENGINEERS, APPROVERS = ("ada", "rosa"), ("grace", "alan", "kay", "edith")
 EVERYBODY = (*ENGINEERS, *APPROVERS, "linus")
 START = datetime(2026, 12, 1, 9, tzinfo=UTC)
-WHOLE = 8
+WHOLE = 16
 """After every so many acts the whole branch is read, and not its authority alone."""
 CONTENTS = ("be long", "be kind", "be exact")
 
@@ -64,7 +64,7 @@ class Stage:
         }
         workspace = self.world.workspace
         grant_role(person=self.world.rosa, workspace=workspace, role=Role.ENGINEER)
-        for name in ("alan", "kay"):
+        for name in ("alan", "kay", "edith"):
             self.people[name] = Person.objects.create_user(f"{name}-desk")
             grant_role(person=self.people[name], workspace=workspace, role=Role.APPROVER)
         for name, groups in GROUPS.items():
@@ -259,8 +259,12 @@ class AuthorityLife(RuleBasedStateMachine):
         back=st.sampled_from((1, 1, 1, 2)),
         attempt=st.sampled_from("ab"),
         right=st.sampled_from((True,) * 5 + (False,)),
+        rare=st.integers(0, 2),
     )
-    def redeem(self, back: int, attempt: str, right: bool) -> None:
+    def redeem(self, back: int, attempt: str, right: bool, rare: int) -> None:
+        if rare:
+            self.wait(1)
+            return
         number = max(0, len(self.permits) - back)
         named = ids.derive_id("att", self.permits[number].uid, attempt)
         allowed = self.model.redeem(number, attempt, right_recorder=right)
@@ -278,7 +282,7 @@ class AuthorityLife(RuleBasedStateMachine):
     @rule(right=st.booleans(), rare=st.integers(0, 3))
     def decline(self, right: bool, rare: int) -> None:
         if rare:
-            self.redeem(1, "a", True)
+            self._likely("kay")
             return
         self._act(
             self.model.decline(len(self.permits) - 1, right_recorder=right),
@@ -311,13 +315,14 @@ class AuthorityLife(RuleBasedStateMachine):
         self.model.sweep()
 
     def _likely(self, who: str) -> None:
-        """Do what brings a life on: ask, approve, issue. Rarer acts give way to it, or few lives would last."""
+        """Do what brings a life on: ask, approve, issue. Rare acts give way to it, or few would last."""
+        engineer = "rosa" if who == "kay" and "rosa" in self.model.engineers else "ada"
         if self.model.is_open:
             self.decide(who, "approved", "now", 1)
         elif self.model.word() == "approved":
-            self.issue("ada")
+            self.issue(engineer)
         else:
-            self.request("ada")
+            self.request(engineer)
 
     # What is always true
 
@@ -354,9 +359,16 @@ class AuthorityLife(RuleBasedStateMachine):
 
     @property
     def _branch(self) -> Run:
-        return Run.objects.select_related("workspace", "workflow", "recorder", "root").get(
-            pk=self.stage.branch.pk
-        )
+        """The branch as a page reads it anew; its own columns never change."""
+        near = ("workspace", "workflow", "recorder", "root")
+        if "run" not in self.stage.kept:
+            self.stage.kept["run"] = Run.objects.select_related(*near).get(pk=self.stage.branch.pk)
+        kept: Run = self.stage.kept["run"]
+        run = Run(**{field.attname: getattr(kept, field.attname) for field in Run._meta.concrete_fields})
+        run._state.db, run._state.adding = kept._state.db, False
+        for name in near:
+            run._state.fields_cache[name] = getattr(kept, name)
+        return run
 
     def _person(self, who: str) -> Person:
         return self.stage.people[who]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 REQUEST_LIVES, GRANT_LIVES, PERMIT_LIVES = timedelta(hours=8), timedelta(hours=1), timedelta(minutes=15)
-GROUPS = {"grace": {"safety"}, "alan": {"desk"}, "kay": {"safety", "desk"}}
+GROUPS = {"grace": {"safety"}, "alan": {"desk"}, "kay": {"safety", "desk"}, "edith": {"safety"}}
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Model:
     content: int = 0
     policy: int = 0
     engineers: set[str] = field(default_factory=lambda: {"ada", "rosa"})
-    approvers: set[str] = field(default_factory=lambda: {"grace", "alan", "kay"})
+    approvers: set[str] = field(default_factory=lambda: {"grace", "alan", "kay", "edith"})
     worked: set[str] = field(default_factory=lambda: {"ada"})
     requests: list[Asked] = field(default_factory=list)
     permits: list[Permit] = field(default_factory=list)

@@ -173,8 +173,8 @@ def _sealed(branch: Run) -> dict[str, Any]:
     return {"sealed": kinds["sealed"], "redeemed": kinds["permit_redeemed"], "chain": verify_run(branch).ok}
 
 
-def changed_while_redeemed(trials: str) -> list[dict[str, Any]]:
-    """Change a branch and redeem its permit at one moment; nobody may have done both."""
+def changed_while_redeemed(trials: str, processes: str) -> list[dict[str, Any]]:
+    """Change a branch and redeem its permit at one moment from many processes; nobody may have done both."""
     outside = fakes()
     world = new_world()
     found = []
@@ -183,12 +183,13 @@ def changed_while_redeemed(trials: str) -> list[dict[str, Any]]:
         approve(world, branch)
         permit = issue_permit.issue_permit(person=world.ada, branch=branch)
         change = _changes(world, branch, outside)[number % 5]
-        words = race([change, partial(redeem, world, permit), change, partial(redeem, world, permit)])
+        words = race([change, partial(redeem, world, permit)] * (int(processes) // 2))
         found.append(
             {
                 "revoked": number % 5 == 4,
                 "changed": any(word == "changed" for word in words[::2]),
                 "redeemed": Redemption.objects.filter(branch=branch).exists(),
+                "redemptions": words.count("redeemed"),
                 "errors": [word for word in words if word.startswith("error")],
                 "superseded": RequestEnd.objects.filter(request__branch=branch, word="superseded").exists(),
             }
@@ -497,3 +498,21 @@ def whole_life() -> dict[str, Any]:
 
 def _status(branch: Run) -> str:
     return str(branch_view(branch).verdict.status)
+
+
+def people_at_once(scenario: str, processes: str) -> Any:
+    """Run one of the races about people in a workspace of its own."""
+    from tests.hostile import people_scenarios
+
+    return getattr(people_scenarios, scenario)(new_world(), int(processes))
+
+
+def notices_at_once(scenario: str, processes: str) -> Any:
+    """Run one of the races about notices in a workspace of its own."""
+    from tests.hostile import notice_scenarios
+
+    loaded = registry._load
+    fakes()
+    faked = registry._load
+    registry._load = lambda port, name: (loaded if port == "notifiers" else faked)(port, name)  # type: ignore[assignment]
+    return getattr(notice_scenarios, scenario)(new_world(), int(processes))

@@ -4,12 +4,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.cache import cache
 from django.test import Client
 
 from branches.models import Run
 from tests import plugins
 from tests.builders import World, failed_run, make_world
 from tests.web.cast import forked, signed_in
+
+
+@pytest.fixture(autouse=True)
+def nobody_failed_yet() -> None:
+    """Forget failed sign-ins and used codes of other tests, whose people had the same keys."""
+    cache.clear()
 
 
 @pytest.fixture

@@ -171,3 +171,23 @@ def test_one_click_confirms_nobody_outside_the_demo(world: World, admin: Client)
     grow_old(admin)
     assert admin.post("/sign-in/again/", {"next": "/people/"}).status_code == 403
     assert Client().post("/sign-in/again/").status_code == 302
+
+
+def test_guesses_are_slowed_and_the_right_password_too(world: World) -> None:
+    client = Client()
+    for _ in range(5):
+        client.post("/accounts/login/", {"login": world.ada.username, "password": "no"})
+    answer = client.post("/accounts/login/", {"login": world.ada.username, "password": PASSWORD})
+    assert "Too many failed login attempts" in answer.content.decode()
+    assert sign_ins() == []
+
+
+def test_a_code_is_good_once(world: World) -> None:
+    secure(world.grace)
+    sent = code(decrypt(Authenticator.objects.get(user=world.grace).data["secret"]))
+    for expected in (302, 200):
+        client = Client()
+        client.post("/accounts/login/", {"login": world.grace.username, "password": PASSWORD})
+        answer = client.post("/accounts/2fa/authenticate/", {"code": sent})
+        assert answer.status_code == expected
+    assert len(sign_ins()) == 1

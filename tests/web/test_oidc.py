@@ -1,6 +1,11 @@
 """Signing in with an OpenID Connect provider that really answers: linked, invited, or not let in."""
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -177,6 +182,27 @@ def test_an_answer_that_nobody_asked_for_is_refused(world: World) -> None:
     page = Client().get(f"{LOGIN}callback/?code=stolen&state=unknown")
     assert page.status_code == 401
     assert "Not signed in" in page.content.decode()
+
+
+def test_the_environment_names_the_provider(tmp_path: Path) -> None:
+    env = {
+        **os.environ,
+        "BRANCHGATE_VAR": str(tmp_path),
+        "BRANCHGATE_OIDC_ISSUER": "https://id.harbour.example/realm/",
+        "BRANCHGATE_OIDC_CLIENT_ID": "branchgate",
+        "BRANCHGATE_OIDC_CLIENT_SECRET": "secret",
+        "BRANCHGATE_OIDC_NAME": "the harbour",
+    }
+    code = (
+        "import json; from debugger import settings as s;"
+        "print(json.dumps([s.SOCIALACCOUNT_PROVIDERS, s.SECURE_CSP]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    providers, policy = json.loads(done.stdout)
+    [app] = providers["openid_connect"]["APPS"]
+    assert (app["client_id"], app["secret"], app["name"]) == ("branchgate", "secret", "the harbour")
+    assert app["settings"]["server_url"] == "https://id.harbour.example/realm"
+    assert policy["form-action"] == ["'self'", "https://id.harbour.example"]
 
 
 def test_without_a_provider_nothing_is_offered(world: World, settings: Any) -> None:

@@ -131,9 +131,7 @@ def made_link(admin: Client, *roles: str) -> str:
 JOAN = {"name": "joan", "password": "a quiet harbour", "again": "a quiet harbour"}
 
 
-def test_an_invitation_is_shown_and_changes_nothing_until_it_is_accepted(
-    world: World, admin: Client
-) -> None:
+def test_an_invitation_is_shown_and_changes_nothing_until_it_is_accepted(world: World, admin: Client) -> None:
     link = made_link(admin)
     stranger = Client()
     for _ in range(2):
@@ -164,9 +162,7 @@ def test_a_form_that_will_not_do_keeps_the_name_and_says_why(world: World, admin
         assert form["password"] not in page.content.decode()
 
 
-def test_somebody_who_is_signed_in_accepts_as_themself_and_lands_there(
-    world: World, admin: Client
-) -> None:
+def test_somebody_who_is_signed_in_accepts_as_themself_and_lands_there(world: World, admin: Client) -> None:
     elsewhere = make_workspace(name="elsewhere")
     grant_role(person=world.linus, workspace=elsewhere, role=Role.ENGINEER)
     linus = signed_in(world.linus)

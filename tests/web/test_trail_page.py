@@ -30,7 +30,7 @@ def test_it_shows_the_newest_receipts_in_words(world: World, auditor: Client) ->
     first = page[page.index("data-seq=") :].split("</tr>")[0]
     assert "Signed in" in first
     assert world.ada.username in first
-    assert "<dd class=\"long\">passkey</dd>" in first
+    assert '<dd class="long">passkey</dd>' in first
     assert world.ada.uid not in first
 
 

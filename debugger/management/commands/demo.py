@@ -11,13 +11,14 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
-from debugger.demo.admission import admit_demo, holds_more_than_the_demo
+from debugger.demo.admission import admit_demo, holds_more_than_the_demo, recorder_has_conformed
 from debugger.demo.kept import AlreadyRunning, keep_run, kept_run, kept_world, only_demo
 from debugger.demo.layout import DemoWorld
 from debugger.demo.walk import walk
 from debugger.demo.walker import WalkFailed
 from debugger.demo.world import (
     TeamRun,
+    conformance_program,
     desk_program,
     lay_out,
     recorder_program,
@@ -113,6 +114,8 @@ class Command(BaseCommand):
             supervisor.start(recorder_program(world, base))
             if walks:
                 return self._walk(base, token, run)
+            if not recorder_has_conformed():
+                supervisor.start(conformance_program(world, base))
             self.stdout.write(
                 f"\nBranchgate: {base}/  (Ada forks, Grace and Barbara approve, Rosa reviews; Ctrl-C stops)"
             )
