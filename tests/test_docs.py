@@ -42,7 +42,14 @@ def test_every_command_is_documented() -> None:
 
 def test_every_port_and_plugin_is_documented() -> None:
     page = text("plugins.md")
-    ours = ("StateProbe", "DestinationQuery", "OutcomeVerifier", "RuntimeAdapter", "RuntimeImporter", "Notifier")
+    ours = (
+        "StateProbe",
+        "DestinationQuery",
+        "OutcomeVerifier",
+        "RuntimeAdapter",
+        "RuntimeImporter",
+        "Notifier",
+    )
     for port in ours:
         assert hasattr(ports, port)
         assert f"`{port}`" in page

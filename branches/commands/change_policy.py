@@ -91,7 +91,8 @@ def propose_role(*, person: Person, workspace: Workspace, document: Mapping[str,
     require_admin(person, workspace)
     text = canonical.canonical_bytes(dict(document)).decode()
     digest = canonical.digest(canonical.POLICY, dict(document))
-    return _propose(workspace, Proposal(PolicySort.ROLE, "", text, digest), person)
+    about = str(document["person"])
+    return _propose(workspace, Proposal(PolicySort.ROLE, "", text, digest), person, about=about)
 
 
 def require_admin(person: Person, workspace: Workspace) -> None:
@@ -100,11 +101,13 @@ def require_admin(person: Person, workspace: Workspace) -> None:
         raise Refused(rule=f"role:{Role.POLICY_ADMIN}")
 
 
-def _propose(workspace: Workspace, proposal: Proposal, author: Person | None) -> PolicyChange:
+def _propose(
+    workspace: Workspace, proposal: Proposal, author: Person | None, *, about: str | None = None
+) -> PolicyChange:
     actor = Actor.person(author) if author is not None else Actor.product(workspace)
     with transaction.atomic():
         lock_names([f"policy {workspace.uid}"])
-        terms = change_terms(workspace, author)
+        terms = change_terms(workspace, author, about=about)
         at = now()
         open_ones = PolicyChange.objects.filter(workspace=workspace, sort=proposal.sort, end__isnull=True)
         if author is not None and open_ones.filter(digest=proposal.digest).exists():
@@ -147,6 +150,8 @@ def decide_change(*, person: Person, change: PolicyChange, word: str, digest: st
         raise Refused(rule="enum", field="decision")
     if change.author_id == person.pk:
         raise Refused(rule="own_work:proposed")
+    if change.sort == PolicySort.ROLE and f'"person":"{person.uid}"' in change.document:
+        raise Refused(rule="own_role")
     workspace = change.workspace
     with transaction.atomic():
         lock_names([f"policy {workspace.uid}"])

@@ -30,8 +30,11 @@ class ChangeTerms:
     """Nobody ever asked for an approval here: there is nothing yet that could be got round."""
 
 
-def change_terms(workspace: Workspace, author: Person | None) -> ChangeTerms:
-    """Return the terms; where fewer others exist than the policy asks for, all of them have to agree."""
+def change_terms(workspace: Workspace, author: Person | None, *, about: str | None = None) -> ChangeTerms:
+    """Return the terms; where fewer others exist than the policy asks for, all of them have to agree.
+
+    `about` is whom a role is for: they do not decide on it.
+    """
     policy, at = policy_of(workspace), now()
     asked = policy.of(ChangeClass.CP, at)
     if author is None:
@@ -39,7 +42,7 @@ def change_terms(workspace: Workspace, author: Person | None) -> ChangeTerms:
     others = [
         voter
         for uid, voter in roster_of(workspace, at).items()
-        if uid != author.uid and may_fill(voter.standings, APPROVER, ChangeClass.CP, "")
+        if uid not in (author.uid, about) and may_fill(voter.standings, APPROVER, ChangeClass.CP, "")
     ]
     people = max((rule.people for rule in asked.rules), default=0)
     is_founding = not ApprovalRequest.objects.filter(branch__workspace=workspace).exists()
@@ -138,6 +141,7 @@ def _change_row(row: PolicyChange, person: Person, current: Mapping[str, Any], *
         title, changed = f"policy {row.version}", differences(dict(current), asked)
     else:
         title, changed = _role_title(asked), ()
+    may = may and asked.get("person") != person.uid
     given = sum(1 for vote in votes if vote.word == "approved")
     return ChangeRow(row, title, given, changed, is_own, has_voted, may and not is_own and not has_voted)
 

@@ -100,6 +100,7 @@ WORDS: Final = {
     "unknown": "Refused: there is no such {field} on this branch.",
     "class_closed": "Refused: the policy lets nobody resume a branch of class {detail}.",
     "nobody_has_to_approve": "Refused: the policy asks for nobody’s word here.",
+    "own_role": "Refused: nobody decides on a role of their own.",
     "not_yours": "Refused: somebody else proposed that.",
     "last_admin": "Refused: somebody has to stay policy admin.",
     "not_held": "Refused: that role is not held any more.",

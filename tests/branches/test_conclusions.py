@@ -1,4 +1,4 @@
-"""A conclusion answers a fork's hypothesis: what people wrote is theirs, sealed, and by digest in the record."""
+"""A conclusion answers a fork's hypothesis: what people wrote is sealed, and by digest in the record."""
 
 import pytest
 from django.db import connection

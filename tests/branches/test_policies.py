@@ -14,6 +14,7 @@ from branches.commands.change_policy import (
     decide_change,
     expire_changes,
     propose_policy,
+    propose_role,
     withdraw_change,
 )
 from branches.commands.decide import decide
@@ -25,8 +26,10 @@ from branches.queries import clock
 from branches.queries.branch_facts import branch_view
 from branches.queries.policies import policy_of
 from branches.queries.policy_text import default_policy, default_text, read_policy_text
+from branches.queries.standings import standings_of
 from branches.queries.subject import subject_digest, subject_of
 from branches.rules.change_class import ChangeClass
+from branches.rules.quorum import Standing
 from tests.branches.test_approval_queue import ready
 from tests.builders import World, one_approver
 from tests.plugins import FakeWorld
@@ -175,3 +178,18 @@ def test_every_step_is_on_the_workspaces_own_chain(world: World) -> None:
     assert list(kinds) == [
         "change_proposed", "change_decided", "change_decided", "change_ended", "policy_adopted",
     ]  # fmt: skip
+
+
+def test_nobody_decides_on_a_role_of_their_own(world: World) -> None:
+    admins(world)
+    change = propose_role(
+        person=world.rosa,
+        workspace=world.workspace,
+        document={"person": world.linus.uid, "role": "approver", "scope": "", "until": None},
+    )
+    assert change.needed == 1
+    with pytest.raises(Refused) as refused:
+        decide_change(person=world.linus, change=change, word="approved", digest=change.digest)
+    assert refused.value.rule == "own_role"
+    decide_change(person=world.grace, change=change, word="approved", digest=change.digest)
+    assert Standing("approver") in standings_of(world.linus, world.workspace)

@@ -58,7 +58,7 @@ def tracks(page: Page) -> Tracks:
 
 @dataclass
 class Journey:
-    """Ada's, Grace's and Barbara's way through one branch; without scripts they reload where the page would move."""
+    """Ada's, Grace's and Barbara's way through one branch; without scripts they reload by themselves."""
 
     demo: DemoProcess
     visit: Visit

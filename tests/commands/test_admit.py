@@ -19,7 +19,8 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def admit(world: World, *roles: str) -> str:
     out = io.StringIO()
-    call_command("admit", "joan", role=list(roles), workspace=world.workspace.name, stdout=out)
+    given = [f"--role={role}" for role in roles]
+    call_command("admit", "joan", *given, "--workspace", world.workspace.name, stdout=out)
     return out.getvalue()
 
 

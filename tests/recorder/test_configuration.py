@@ -12,8 +12,8 @@ from debugger.demo import declared, team
 from debugger.demo.layout import DemoWorld
 from debugger.recorder import Recorder
 from debugger.recorder.configuration import described, difference, parts_of
-from debugger.recorder.names import Declaration
 from debugger.recorder.conformance.gate import KEY, WORKFLOW_DIGEST, Gate
+from debugger.recorder.names import Declaration
 from tests.recorder.team import CONFIGURATION as DECLARED
 from tests.recorder.team import DECLARATION, MARKER
 

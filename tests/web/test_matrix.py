@@ -21,6 +21,7 @@ from tests.builders import World, make_world
 from tests.plugins import FakeWorld
 from tests.web.cast import signed_in
 from tests.web.matrix import ALL, OPEN_ACCOUNT, OTHER_DOORS, OWN_ACCOUNT, PAGES, ROLES, Places, routes
+from tests.web.test_confirmation import grow_old
 
 RECORD = [model for model in apps.get_app_config("branches").get_models() if issubclass(model, AppendOnly)]
 NEEDS = ("this needs the role", "Your roles only read", "This page is for")
@@ -178,3 +179,25 @@ def test_one_persons_key_is_not_anothers(world: World) -> None:
         assert client.get(address).status_code == 404
         assert client.post(address, {"name": "mine"}).status_code == 404
     assert Authenticator.objects.filter(pk=key.pk, user=world.ada).exists()
+
+
+DECISIVE = {
+    "decision": "approver", "revoke": "approver", "policies": "policy_admin", "policy_change": "policy_admin",
+    "give_role": "policy_admin", "withdraw_role": "policy_admin", "remove_person": "policy_admin",
+    "make_group": "policy_admin", "membership": "policy_admin", "invite": "policy_admin",
+    "withdraw_invitation": "policy_admin", "tokens": "policy_admin", "end_token": "policy_admin",
+    "connect_token": "engineer",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DECISIVE)
+def test_a_decision_takes_a_proof_of_the_last_five_minutes(name: str, places: Places) -> None:
+    row = PAGES[name]
+    address, form = row.address(name, places), places.filled(row.form)
+    client = signed_in(places.people[DECISIVE[name]])
+    grow_old(client)
+    before = rows()
+    answer = client.post(address, form)
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/accounts/2fa/reauthenticate/?next=")
+    assert rows() == before

@@ -74,7 +74,7 @@ class Tree:
     newest_ns: int = 0
 
     def is_young(self, seconds: float, began_ns: int) -> bool:
-        """Whether something in it was changed so shortly before the look at it began that its times tell nothing.
+        """Whether something in it was changed so shortly before the look began that its times tell nothing.
 
         A change during the look could have kept them, however long the look then took.
         """

@@ -12,9 +12,9 @@ from agents import Agent, ModelSettings, RunConfig, SQLiteSession
 
 from branches.evidence.domains import THREAD
 from debugger.recorder import openai_agents
+from debugger.recorder.conformance.gate import KEY, claims_of
 from debugger.recorder.openai_agents import branching
 from debugger.recorder.openai_agents.runs import AgentsRun
-from debugger.recorder.conformance.gate import KEY, claims_of
 from tests.recorder.openai_agents.crew import MARKER, Bench, Scripted, calls, says
 
 HANDOVER = [calls("transfer_to_billing", "h1")]

@@ -9,8 +9,8 @@ from agents import MaxTurnsExceeded, RunConfig, Runner, add_trace_processor
 
 from branches.ports import SourceFile, SourceRun
 from debugger.adapters.runtimes.openai_agents import OpenAIAgentsImporter
-from debugger.recorder.openai_agents.spans import SpanProcessor
 from debugger.recorder.conformance.gate import KEY
+from debugger.recorder.openai_agents.spans import SpanProcessor
 from tests.recorder.openai_agents.crew import MARKER, Answer, Bench, calls, says
 
 HANDOVER = [calls("transfer_to_billing", "h1")]

@@ -10,10 +10,10 @@ from agents.tracing import trace
 
 from branches.evidence.domains import THREAD
 from debugger.recorder import OutsideRun
+from debugger.recorder.conformance.gate import KEY
 from debugger.recorder.openai_agents import TracingOff
 from debugger.recorder.openai_agents.graph import AgentsAmbiguous
 from debugger.recorder.openai_agents.runs import RunSpent
-from debugger.recorder.conformance.gate import KEY
 from tests.recorder.openai_agents.crew import MARKER, Bench, Scripted, calls, says
 
 
