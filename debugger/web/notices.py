@@ -55,7 +55,7 @@ def add(request: PageRequest) -> HttpResponse:
     except Refused as refused:
         status = 403 if refused.rule.startswith("role:") else 422
         return _page(request, status=status, refused=refusal_words(refused))
-    return _page(request, status=200, made=row, secret=secret)
+    return _page(request, status=200, made=row, secret=secret, chosen=())
 
 
 @member
