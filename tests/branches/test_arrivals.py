@@ -161,18 +161,18 @@ def test_a_notice_says_once_what_no_receipt_accounts_for(world: World, branch: R
     for _ in range(2):
         audit_arrivals(branch=branch, destination="tickets")
     page = signed_in(world.rosa).get("/approvals/").text
-    assert page.count("Something arrived at tickets that no receipt accounts for") == 1
+    assert page.count("at tickets; gate 3 of the run’s branches is shut") == 1
     lister.arrived.append(arrival(world, "another"))
     audit_arrivals(branch=branch, destination="tickets")
     page = signed_in(world.rosa).get("/approvals/").text
-    assert page.count("Something arrived at tickets that no receipt accounts for") == 2
+    assert page.count("at tickets; gate 3 of the run’s branches is shut") == 2
 
 
 def test_nothing_is_said_where_everything_is_accounted_for(
     world: World, branch: Run, lister: Listing
 ) -> None:
     audit_arrivals(branch=branch, destination="tickets")
-    assert "no receipt accounts for" not in signed_in(world.rosa).get("/approvals/").text
+    assert "and in no receipt" not in signed_in(world.rosa).get("/approvals/").text
 
 
 def test_what_a_branch_sends_itself_is_its_own_once_its_receipt_is_here(

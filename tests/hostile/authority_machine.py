@@ -305,6 +305,8 @@ class AuthorityLife(RuleBasedStateMachine):
 
     @rule(minutes=st.sampled_from((1, 1, 14, 16, 59, 61, 481, 481)))
     def wait(self, minutes: int) -> None:
+        if minutes > 8 * 60:
+            self.request("ada")  # so long nobody waits but for an answer
         self.model.now += timedelta(minutes=minutes)
         self.clock.moment = self.model.now
 
