@@ -221,10 +221,10 @@ class AuthorityLife(RuleBasedStateMachine):
         )
 
     @rule(
-        who=st.sampled_from(("alan", "kay", "rosa")),
+        who=st.sampled_from(("alan", "alan", "kay", "rosa")),
         held=st.booleans(),
         other=st.sampled_from(APPROVERS),
-        rare=st.integers(0, 2),
+        rare=st.integers(0, 1),
     )
     def change_role(self, who: str, held: bool, other: str, rare: int) -> None:
         if rare:
@@ -278,6 +278,22 @@ class AuthorityLife(RuleBasedStateMachine):
         if done is not None:
             self.redemptions.add((number, attempt))
 
+    @precondition(
+        lambda self: (
+            self.permits
+            and self.model.redeemed is None
+            and self.model.permits[-1].operator == "rosa"
+            and "rosa" in self.model.engineers
+        )
+    )
+    @rule()
+    def lose_the_operator(self) -> None:
+        """Whoever asked for the permit loses their role just before it is redeemed."""
+        workspace = self.stage.world.workspace
+        grant_role(person=self._person("rosa"), workspace=workspace, role=Role.ENGINEER, held=False)
+        self.model.engineers.discard("rosa")
+        self.redeem(1, "a", True, 0)
+
     @precondition(lambda self: self.permits)
     @rule(right=st.booleans(), rare=st.integers(0, 3))
     def decline(self, right: bool, rare: int) -> None:
@@ -318,7 +334,7 @@ class AuthorityLife(RuleBasedStateMachine):
 
     def _likely(self, who: str) -> None:
         """Do what brings a life on: ask, approve, issue. Rare acts give way to it, or few would last."""
-        engineer = "rosa" if who == "kay" and "rosa" in self.model.engineers else "ada"
+        engineer = "rosa" if who in ("kay", "edith") and "rosa" in self.model.engineers else "ada"
         if self.model.redeemed is not None:
             self.redeem(1, "b" if who == "kay" else "a", True, 0)
         elif self.model.is_open:
