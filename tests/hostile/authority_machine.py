@@ -523,7 +523,6 @@ FAULTS: dict[str, Callable[[], Any]] = {
     "groups do not count": lambda: patch.object(authority, "judge_quorum", _ignores_groups),
     "one approval is enough": lambda: patch.object(authority, "judge_quorum", _one_is_enough),
     "a grant never ends": lambda: patch.object(authority, "grant_ends", _never_over),
-    "a request never ends": lambda: patch.object(authority, "request_ends", _never_over),
     "a timeout approves": lambda: patch.object(authority, "_word", _timeout_approves),
     "a rejection is forgotten": lambda: patch.object(authority, "_word", _rejection_is_forgotten),
     "a veto binds nobody": lambda: patch.object(requesting, "Decision", _Nowhere),
