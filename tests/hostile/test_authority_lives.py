@@ -7,12 +7,12 @@ from tests.hostile.arena import ON_POSTGRES
 from tests.hostile.authority_machine import AuthorityLife, Stage, lives
 from tests.plugins import FakeWorld
 
-# In all twenty thousand acts: CI runs both.
-LIVES, ACTS = (240, 40) if not ON_POSTGRES else (264, 40)
+# In all twenty thousand acts: CI runs both. A life may end before its last act, so there are some more of them.
+LIVES, ACTS, LEAST = (84, 40, 2600) if ON_POSTGRES else (80, 40, 2400)
 
 
 @pytest.mark.parametrize("part", range(4))
 def test_no_act_of_anybody_ends_otherwise_than_it_must(world_of_fakes: FakeWorld, part: int) -> None:
     machine = type(f"Life{part}", (AuthorityLife,), {"stage": Stage(world_of_fakes), "steps": 0})
-    run_state_machine_as_test(machine, settings=lives(LIVES // 4, ACTS))
-    assert machine.steps >= LIVES // 4 * ACTS * 9 // 10
+    run_state_machine_as_test(machine, settings=lives(LIVES, ACTS))
+    assert machine.steps >= LEAST
