@@ -7,7 +7,7 @@ from tests.hostile.arena import ON_POSTGRES
 from tests.hostile.authority_machine import AuthorityLife, Stage, lives
 from tests.plugins import FakeWorld
 
-# In all twenty thousand acts: CI runs both. A life may end before its last act, so there are some more of them.
+# In all twenty thousand acts: CI runs both databases. A life may end before its last act, so there are more.
 LIVES, ACTS, LEAST = (84, 40, 2600) if ON_POSTGRES else (80, 40, 2400)
 
 
