@@ -6,12 +6,9 @@ from typing import Any, Final, Literal
 
 from django.db import connection, transaction
 
-from branches.commands.append_to_workspace import append_to_workspace
-from branches.evidence import chain, ids
-from branches.evidence.schema import check_sent
+from branches.commands.append_to_workspace import append_to_workspace, sealed_columns
 from branches.models import BranchWork, Person, Receipt, Run, Workspace
 from branches.queries.chains import head
-from branches.queries.clock import now, stamp
 
 OF_AUTHORITY: Final = frozenset(
     {
@@ -101,37 +98,15 @@ def append_receipt(
     seq, prev = head(run.pk)
     if seq == 0 and run.parent_id is not None and kind == "forked":
         prev = body["digest"]
-    moment = stamp(now())
-    event_id = ids.mint("evt")
-    sent = {
-        "v": 1,
-        "event_id": event_id,
-        "run": run.uid,
-        "kind": kind,
-        "at": moment,
-        "actor": actor.as_json(),
-        "writer_seq": None,
-        "body": dict(body),
-    }
-    check_sent(sent)
-    sealed = chain.seal(sent, seq=seq + 1, recorded_at=moment, writer=actor.id, prev_digest=prev)
+    columns = sealed_columns(chain_id=run.uid, kind=kind, body=body, actor=actor, seq=seq + 1, prev=prev)
     if kind in OF_AUTHORITY:
         append_to_workspace(
             workspace=run.workspace,
             kind="recorded",
-            body={"run": run.uid, "seq": sealed.seq, "kind": kind, "digest": sealed.digest},
+            body={"run": run.uid, "seq": seq + 1, "kind": kind, "digest": columns["digest"]},
             actor=actor,
             subject=run.uid,
         )
     if actor.row is not None and run.parent_id is not None and kind in WORK:
         BranchWork.objects.get_or_create(branch=run, person_id=actor.row, work=WORK[kind])
-    return Receipt.objects.create(
-        run=run,
-        seq=sealed.seq,
-        event_id=event_id,
-        writer=actor.id,
-        kind=kind,
-        subject=subject,
-        digest=sealed.digest,
-        body=sealed.bytes.decode(),
-    )
+    return Receipt.objects.create(run=run, subject=subject, **columns)

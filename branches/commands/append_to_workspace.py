@@ -25,12 +25,22 @@ def append_to_workspace(
     _lock(workspace)
     newest = WorkspaceReceipt.objects.filter(workspace=workspace).order_by("-seq")
     seq, prev = newest.values_list("seq", "digest").first() or (0, None)
+    columns = sealed_columns(
+        chain_id=workspace.uid, kind=kind, body=body, actor=actor, seq=seq + 1, prev=prev
+    )
+    return WorkspaceReceipt.objects.create(workspace=workspace, subject=subject, **columns)
+
+
+def sealed_columns(
+    *, chain_id: str, kind: str, body: Mapping[str, Any], actor: "Actor", seq: int, prev: str | None
+) -> dict[str, Any]:
+    """Return the columns of the product's own next receipt on a chain: of a run, a branch or a workspace."""
     moment = stamp(now())
     event_id = ids.mint("evt")
     sent = {
         "v": 1,
         "event_id": event_id,
-        "run": workspace.uid,
+        "run": chain_id,
         "kind": kind,
         "at": moment,
         "actor": actor.as_json(),
@@ -38,17 +48,15 @@ def append_to_workspace(
         "body": dict(body),
     }
     check_sent(sent)
-    sealed = chain.seal(sent, seq=seq + 1, recorded_at=moment, writer=actor.id, prev_digest=prev)
-    return WorkspaceReceipt.objects.create(
-        workspace=workspace,
-        seq=sealed.seq,
-        event_id=event_id,
-        writer=actor.id,
-        kind=kind,
-        subject=subject,
-        digest=sealed.digest,
-        body=sealed.bytes.decode(),
-    )
+    sealed = chain.seal(sent, seq=seq, recorded_at=moment, writer=actor.id, prev_digest=prev)
+    return {
+        "seq": sealed.seq,
+        "event_id": event_id,
+        "writer": actor.id,
+        "kind": kind,
+        "digest": sealed.digest,
+        "body": sealed.bytes.decode(),
+    }
 
 
 def _lock(workspace: Workspace) -> None:

@@ -3,7 +3,7 @@
 from tests.hostile.arena import ON_POSTGRES, Arena
 
 # Fifty processes share two cores, and on SQLite one lock that they wait for by sleeping ever longer.
-BRANCHES, PROCESSES, TRIALS = 3, 50, 20 if ON_POSTGRES else 8
+BRANCHES, PROCESSES, TRIALS = 3, 50, 20 if ON_POSTGRES else 10
 
 
 def test_it_redeems_a_permit_once_whoever_asks(ring: Arena) -> None:
