@@ -39,7 +39,7 @@ class Model:
     now: datetime
     content: int = 0
     policy: int = 0
-    engineers: set[str] = field(default_factory=lambda: {"ada", "rosa"})
+    engineers: set[str] = field(default_factory=lambda: {"ada", "rosa", "edith"})
     approvers: set[str] = field(default_factory=lambda: {"grace", "alan", "kay", "edith"})
     worked: set[str] = field(default_factory=lambda: {"ada"})
     requests: list[Asked] = field(default_factory=list)
