@@ -52,6 +52,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return WorldScheduling(config, log)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let the longest start first where tests run side by side, so that no worker is left with them alone."""
+    from tests.scheduling import longest_first
+
+    if hasattr(config, "workerinput"):
+        items[:] = longest_first(items)
+
+
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
     """Name a random id by its sort, so that every worker collects the same tests."""
     if isinstance(val, str) and _RANDOM_ID.search(val):
