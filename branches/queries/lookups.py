@@ -50,6 +50,11 @@ def workspace_of(person: Person) -> Workspace | None:
     return next(iter(workspaces_of(person)), None)
 
 
+def person_called(username: str) -> Person | None:
+    """Return who signs in by a name, or None; no name holds a NUL, and no database takes one."""
+    return None if "\0" in username else Person.objects.filter(username=username).first()
+
+
 def workspaces_of(person: Person) -> list[Workspace]:
     """Return the workspaces in which a person holds a role now, the longest joined first."""
     grants = RoleGrant.objects.filter(person=person).select_related("workspace").order_by("id")

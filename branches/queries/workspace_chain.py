@@ -13,7 +13,7 @@ from branches.models import ApiToken, Group, Person, Workspace, WorkspaceReceipt
 from branches.queries.clock import parse
 
 WINDOW: Final = 60
-KINDS: Final = tuple(WORKSPACE)
+KINDS: Final = (*WORKSPACE, "refused")
 # Where what a receipt is about stands in its body; the subject of an adopted policy is its change.
 _SUBJECTS: Final = {
     "person_joined": "person",
@@ -33,6 +33,7 @@ _SUBJECTS: Final = {
     "token_revoked": "token",
     "recorder_paired": "recorder",
     "recorded": "run",
+    "refused": "subject",
 }
 
 

@@ -13,6 +13,7 @@ from django.http.response import HttpResponseBase
 from django.shortcuts import redirect, render
 from django_htmx.middleware import HtmxDetails
 
+from branches.commands.note_refusal import note_refusal
 from branches.commands.refusal import Refused
 from branches.queries.authority import roles_of
 from branches.queries.lookups import NotHere, PersonRow, WorkspaceRow
@@ -54,11 +55,15 @@ def member[**P](view: View[P]) -> Callable[Concatenate[Any, P], HttpResponseBase
         if must_set_up(request, request.user, roles):
             return _set_up(request)
         if roles <= READERS and request.method not in _SAFE and not hasattr(view, "for_readers"):
+            _note(request, "readers_change_nothing")
             return render(request, "readers.html", status=403)
         try:
             return view(request, *args, **kwargs)
         except NotHere:
             raise Http404 from None
+        except PermissionDenied:
+            _note(request, "role")
+            raise
 
     return cast("Callable[Concatenate[Any, P], HttpResponseBase]", guarded)
 
@@ -114,4 +119,22 @@ def moment(text: str) -> datetime:
 
 def refuse(request: PageRequest, refused: Refused) -> None:
     """Show a refusal on the next page: what rule said no, in words."""
-    messages.error(request, refusal_words(refused))
+    messages.error(request, said_no(request, refused))
+
+
+def said_no(request: PageRequest, refused: Refused) -> str:
+    """Record a refusal of what a person wanted to do, and return it in words."""
+    _note(request, refused.rule)
+    return refusal_words(refused)
+
+
+def _note(request: PageRequest, rule: str) -> None:
+    match = request.resolver_match
+    if match is not None and match.url_name is not None:
+        note_refusal(
+            person=request.user,
+            workspace=request.workspace,
+            action=match.url_name.replace("-", "_"),
+            rule=rule,
+            subject=match.kwargs.get("uid"),
+        )

@@ -15,9 +15,8 @@ from branches.queries.inbox import inbox as inbox_rows
 from branches.queries.lookups import RequestRow, branch_named, request_named
 from branches.queries.notices_page import notice_rows
 from debugger.exchange import fetch_content
-from debugger.web.access import PageRequest, member, refuse
+from debugger.web.access import PageRequest, member, refuse, said_no
 from debugger.web.confirmation import confirmed
-from debugger.web.refusals import refusal_words
 
 
 @member
@@ -64,7 +63,7 @@ def _decide(request: PageRequest, asked: RequestRow) -> HttpResponse:
         )
     except Refused as refused:
         status = 403 if refused.rule.startswith(("role:", "own_work")) else 409
-        return _page(request, asked, status=status, refused=refusal_words(refused))
+        return _page(request, asked, status=status, refused=said_no(request, refused))
     messages.success(request, f"You {word} the branch as it was shown.")
     return redirect("decision", uid=asked.uid)
 

@@ -20,8 +20,7 @@ from branches.commands.request_approval import request_approval, withdraw_reques
 from branches.queries.branch_page import page_now
 from branches.queries.governance import governance_receipt
 from branches.queries.lookups import RunRow, branch_named, request_named, run_named
-from debugger.web.access import PageRequest, member, number, refuse
-from debugger.web.refusals import refusal_words
+from debugger.web.access import PageRequest, member, number, refuse, said_no
 
 
 @member
@@ -71,7 +70,7 @@ def _act(
 def _conflict(request: PageRequest, row: RunRow, refused: Refused) -> HttpResponse:
     context = {
         "branch": row,
-        "words": refusal_words(refused),
+        "words": said_no(request, refused),
         "difference": refused.difference,
         "section": "branches",
     }

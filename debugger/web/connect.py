@@ -13,9 +13,8 @@ from branches.commands.connect import declare_workflow, issue_recorder_token
 from branches.commands.refusal import Refused
 from branches.queries.connect_page import connect_page
 from branches.queries.workflow_text import starter
-from debugger.web.access import PageRequest, member
+from debugger.web.access import PageRequest, member, said_no
 from debugger.web.confirmation import confirmed
-from debugger.web.refusals import refusal_words
 
 RUNTIMES: Final = ("langgraph", "openai-agents", "autogen", "ai-sdk", "opentelemetry")
 
@@ -76,7 +75,7 @@ def _page(request: PageRequest, *, text: str, status: int, refused: Refused | No
         "text": text,
         "runtimes": RUNTIMES,
         "refused": refused,
-        "words": None if refused is None else refusal_words(refused),
+        "words": None if refused is None else said_no(request, refused),
         "section": "connect",
     }
     return render(request, "connect.html", context, status=status)

@@ -17,8 +17,7 @@ from branches.queries.content import Wanted
 from branches.queries.edit_page import edit_page
 from branches.queries.lookups import RunRow, branch_named
 from debugger.exchange import fetch_content
-from debugger.web.access import PageRequest, member
-from debugger.web.refusals import refusal_words
+from debugger.web.access import PageRequest, member, said_no
 
 _UNREADABLE = "answer_unreadable"
 
@@ -99,7 +98,7 @@ def _page(
         "branch": row,
         "page": page,
         "shown": shown,
-        "refused": None if refused is None else refusal_words(refused),
+        "refused": None if refused is None else said_no(request, refused),
         "edit_class": request.POST.get("edit_class") or row.fork_point.edit_class,
         "edit_classes": EDIT_CLASSES,
         "section": "branches",

@@ -10,9 +10,8 @@ from branches.commands.notice_choice import choose_notices
 from branches.commands.refusal import Refused
 from branches.commands.webhooks import add_webhook, end_webhook
 from branches.queries.notices_page import mail_is_sent, notices_page, webhook_named
-from debugger.web.access import PageRequest, for_readers, member, refuse
+from debugger.web.access import PageRequest, for_readers, member, refuse, said_no
 from debugger.web.confirmation import confirmed
-from debugger.web.refusals import refusal_words
 
 
 @member
@@ -33,7 +32,7 @@ def mail(request: PageRequest) -> HttpResponse:
     try:
         choose_notices(person=request.user, email=email, by_mail=form.get("by_mail") == "on")
     except Refused as refused:
-        return _page(request, status=422, refused=refusal_words(refused), email=email)
+        return _page(request, status=422, refused=said_no(request, refused), email=email)
     messages.success(request, "Your choice is kept.")
     return redirect("notices")
 
@@ -54,7 +53,7 @@ def add(request: PageRequest) -> HttpResponse:
         )
     except Refused as refused:
         status = 403 if refused.rule.startswith("role:") else 422
-        return _page(request, status=status, refused=refusal_words(refused))
+        return _page(request, status=status, refused=said_no(request, refused))
     return _page(request, status=200, made=row, secret=secret, chosen=())
 
 

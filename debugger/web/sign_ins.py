@@ -3,12 +3,13 @@
 from typing import Any, Final
 
 from allauth.account.internal.flows.login import get_authentication_records
-from django.contrib.auth.signals import user_logged_in
+from django.contrib.auth.signals import user_logged_in, user_login_failed
 from django.dispatch import receiver
 from django.http import HttpRequest
 
+from branches.commands.note_refusal import note_failed_sign_in
 from branches.commands.note_sign_in import note_sign_in
-from branches.queries.lookups import PersonRow
+from branches.queries.lookups import PersonRow, person_called
 
 _DOORS: Final = {"password": "password", "socialaccount": "provider", "one_click": "one_click"}
 
@@ -34,3 +35,11 @@ def on_sign_in(request: HttpRequest, user: PersonRow, **_more: Any) -> None:
     if found is not None:
         method, second_factor = found
         note_sign_in(person=user, method=method, second_factor=second_factor)
+
+
+@receiver(user_login_failed, dispatch_uid="branchgate.note_failed_sign_in")
+def on_failed_sign_in(credentials: dict[str, Any], **_more: Any) -> None:
+    """Write that somebody failed to sign in as one of ours; of a name that nobody has nothing is kept."""
+    person = person_called(str(credentials.get("username") or credentials.get("email") or ""))
+    if person is not None:
+        note_failed_sign_in(person=person)

@@ -11,9 +11,8 @@ from branches.commands.give_token import LIVES, give_token, take_token
 from branches.commands.refusal import Refused
 from branches.queries.lookups import token_named
 from branches.queries.tokens_page import tokens_page
-from debugger.web.access import PageRequest, member, number, refuse, require_role
+from debugger.web.access import PageRequest, member, number, refuse, require_role, said_no
 from debugger.web.confirmation import confirmed
-from debugger.web.refusals import refusal_words
 
 
 @member
@@ -36,7 +35,7 @@ def tokens(request: PageRequest) -> HttpResponse:
         )
     except Refused as refused:
         status = 403 if refused.rule.startswith("role:") else 422
-        return _page(request, status=status, refused=refusal_words(refused))
+        return _page(request, status=status, refused=said_no(request, refused))
     return _page(request, status=200, made=row, secret=secret)
 
 
