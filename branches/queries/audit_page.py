@@ -17,14 +17,17 @@ from branches.queries.audits import (
 )
 from branches.queries.chains import Link
 from branches.queries.clock import parse
+from branches.queries.contracts import contract_of
 from branches.queries.coordination import Beside, beside, checkpoint_before
 from branches.queries.handoff_times import LimitRow, limit_rows
 from branches.queries.lookups import owners_of
 from branches.queries.recoveries import Recovered, Recoveries, Recovery
-from branches.queries.run_stop import approval_of, stop_state_badge
+from branches.queries.run_stop import WENT_ON, approval_of, stop_state_badge
 from branches.queries.topology_view import TOPOLOGY_BADGES, Cell, TopologyView, topology_view
 from branches.queries.words import Badge, Shape
 from branches.rules.verdicts import HandoffState, StopState
+
+_MOST_EVIDENCE: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,11 @@ class Card:
     def since(self) -> datetime:
         """When its newest event was recorded."""
         return self.audit.events[-1].recorded_at
+
+    @property
+    def evidence(self) -> tuple[Link, ...]:
+        """The receipts it rests on, oldest first; of very many the newest."""
+        return self.audit.events[-_MOST_EVIDENCE:]
 
     @property
     def attempts(self) -> int:
@@ -86,16 +94,17 @@ class StopRow:
     badge: Badge
     conditions: tuple[str, ...]
     awaited: Awaited | None
-    """None where it waits for no approval."""
+    """None where it waited for no approval."""
 
     @property
     def is_unrouted(self) -> bool:
-        return self.audit.verdict.state is StopState.WAITING_UNROUTED
+        """Whether it waits for an approval still, and lacks whom or until when."""
+        return self.audit.waits and self.audit.verdict.state is StopState.WAITING_UNROUTED
 
 
 @dataclass(frozen=True, slots=True)
 class Avoidable:
-    """An edge that should not have been, and the last checkpoint before it was first seen."""
+    """An edge that should not have been, and the last checkpoint before its first use that is wrong."""
 
     cell: Cell
     checkpoint: str
@@ -116,6 +125,11 @@ class AuditPage:
     owners: tuple[str, ...]
     """Who can be named as an owner: those whom the workflow declares, and everybody of the workspace."""
     at: datetime
+
+    @property
+    def loops(self) -> int:
+        """How many loops stopped, each counted once: a row that went on is an earlier stop of a loop."""
+        return sum(1 for row in self.stops if not _has_next_stop(row.audit))
 
     @property
     def shown(self) -> int:
@@ -169,8 +183,17 @@ def audit_summary(run: Run, now: datetime) -> Summary:
         looked_at=len(audits.handoffs),
         attention=sum(1 for audit in audits.handoffs if audit.verdict.state in NEEDS_ATTENTION),
         topology=None if audits.topology is None else TOPOLOGY_BADGES[audits.topology.verdict.verdict],
-        stops=tuple(stop_state_badge(str(audit.verdict.state)) for audit in audits.stops[-3:]),
+        stops=tuple(_stop_badge(audit) for audit in audits.stops if not _has_next_stop(audit))[-3:],
     )
+
+
+def _has_next_stop(audit: StopAudit) -> bool:
+    return audit.went_on is not None and audit.went_on.kind == "stopped"
+
+
+def _stop_badge(audit: StopAudit) -> Badge:
+    """Return the badge of a stop's state; of one whose loop went on only that: it is no state any more."""
+    return WENT_ON if audit.went_on is not None else stop_state_badge(str(audit.verdict.state))
 
 
 def audit_page(run: Run, now: datetime) -> AuditPage:
@@ -196,9 +219,10 @@ _MOST_AVOIDED: Final = 20
 
 def _avoidable(run: Run, topology: TopologyView) -> Iterable[Avoidable]:
     """Yield the edges before which a branch can be forked; of very many the first."""
+    contract = contract_of(run)
     cells = [cell for cell in topology.matrix.cells if cell.state in _AVOIDED]
     for cell in cells[:_MOST_AVOIDED]:
-        checkpoint = checkpoint_before(run, cell.source, cell.target)
+        checkpoint = checkpoint_before(run, contract, cell)
         if checkpoint is not None:
             yield Avoidable(cell, checkpoint)
 
@@ -242,7 +266,7 @@ def _stops(run: Run, audits: Audits, now: datetime) -> Iterable[StopRow]:
         )
         yield StopRow(
             audit,
-            stop_state_badge(str(audit.verdict.state)),
+            _stop_badge(audit),
             words,
             _awaited(audit, approval, names, now) if audit.verdict.state in _WAITING else None,
         )
@@ -267,7 +291,7 @@ def _awaited(
     return Awaited(
         owner=None if owner is None else names.get(owner, owner),
         deadline=deadline,
-        is_overdue=deadline is not None and deadline <= now,
+        is_overdue=audit.waits and deadline is not None and deadline <= now,
         routed=audit.routed,
     )
 

@@ -1,6 +1,6 @@
 """The three audits of a run, judged from its receipts: handoffs, topology, stops."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -9,16 +9,16 @@ from django.db.models import Max, Q
 
 from branches.models import AuditState, Receipt, Run
 from branches.queries.chains import Link, latest, links, newest_by_subject
-from branches.queries.clock import stamp
+from branches.queries.clock import parse, stamp
 from branches.queries.contracts import contract_of
 from branches.queries.declarations import declaration_of
 from branches.queries.edges import inherited_edges, own_edges
-from branches.queries.run_stop import stop_verdict
-from branches.queries.topology_events import observation
+from branches.queries.run_stop import approval_of, end_of, gone_on, one_a_loop, stop_verdict
+from branches.queries.topology_events import observation, run_facts
 from branches.rules.facts import FactError
 from branches.rules.handoffs import judge_handoff, parse_handoff
 from branches.rules.topology import judge_topology, parse_topology
-from branches.rules.verdicts import HandoffState, HandoffVerdict, StopVerdict, TopologyVerdict
+from branches.rules.verdicts import HandoffState, HandoffVerdict, StopState, StopVerdict, TopologyVerdict
 from branches.rules.waits import Wait
 
 MOST_SHOWN: Final = 300
@@ -26,8 +26,7 @@ MOST_SHOWN: Final = 300
 NEEDS_ATTENTION: Final = frozenset(
     set(HandoffState) - {HandoffState.WORKING, HandoffState.DELEGATED, HandoffState.VERIFIED}
 )
-_WHOLE: Final = frozenset({"full", "imported_whole"})
-"""Recorded apart from any sampling, or imported from what somebody declares to hold everything."""
+_APPROVAL: Final = frozenset({StopState.WAITING, StopState.WAITING_UNROUTED})
 _SAID: Final = ("receiver", "expected_artifact", "dependency", "deadline", "reason")
 
 
@@ -38,6 +37,13 @@ class StopAudit:
     stopped: Link
     verdict: StopVerdict
     routed: Link | None = None
+    went_on: Link | None = None
+    """The receipt that shows that it waits no more: its loop's next stop, or its first work after it."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether it stopped for an approval, and nothing shows that it went on."""
+        return self.went_on is None and self.verdict.state in _APPROVAL
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +65,41 @@ class HandoffAudit:
     @property
     def dependency(self) -> str | None:
         """What its newest wait is for."""
-        waits = [event.body.get("dependency") for event in self.events if event.body["event"] == "waiting"]
-        return waits[-1] if waits else None
+        return self._newest_wait.get("dependency")
+
+    @property
+    def deadline(self) -> str | None:
+        """Until when its newest wait may last, as the receipt says it."""
+        return self._newest_wait.get("deadline")
+
+    @property
+    def _newest_wait(self) -> Mapping[str, Any]:
+        """The body of the wait that came last by when it happened, as the rules order events."""
+        waits = [event for event in self.events if event.body["event"] == "waiting"]
+        newest = max(waits, key=lambda each: (min(each.at, each.recorded_at), each.id), default=None)
+        return {} if newest is None else newest.body
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    """What a run waits for and until when; None is what nobody said."""
+
+    dependency: str | None = None
+    deadline: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyAudit:
-    """A run against its pinned contract."""
+    """A run against its pinned contract, with what a verdict that comes earlier does not say."""
 
     verdict: TopologyVerdict
     observed: int
+    evidence: str
+    """`complete`, `sampled` or `unknown`."""
+    is_unproved: bool
+    """Whether the run is over and no independent receipt says that its outcome is there."""
+    of_another_version: int
+    """How many interactions name another contract version than the pinned one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +127,11 @@ class Audits:
 
 def audits_now(run: Run, now: datetime, *, most: int | None = None) -> Audits:
     """Judge a run's receipts as they are now; with `most` only so many of its operations."""
-    topology, problem = _topology(run, now)
-    return Audits(tuple(_stops(run)), tuple(handoffs_now(run, now, most=most)), topology, problem)
+    ends = one_a_loop(links([run.pk], ("stopped",)))
+    on = gone_on(ends)
+    stops, handoffs = tuple(_stops(run, ends, on)), tuple(handoffs_now(run, now, most=most))
+    topology, problem = _topology(run, now, end_of(ends, on) is not None, _pending(stops, handoffs))
+    return Audits(stops, handoffs, topology, problem)
 
 
 def audits_json(audits: Audits | None) -> dict[str, Any]:
@@ -105,9 +139,7 @@ def audits_json(audits: Audits | None) -> dict[str, Any]:
     if audits is None:
         return {"stops": [], "handoffs": [], "topology": None}
     return {
-        "stops": [
-            {"state": str(each.verdict.state), "reasons": list(each.verdict.reasons)} for each in audits.stops
-        ],
+        "stops": [_stop_json(each) for each in audits.stops],
         "handoffs": [
             {
                 "operation_id": each.operation,
@@ -120,15 +152,21 @@ def audits_json(audits: Audits | None) -> dict[str, Any]:
     }
 
 
-def _stops(run: Run) -> Iterator[StopAudit]:
+def _stop_json(audit: StopAudit) -> dict[str, Any]:
+    """Return one stop; `went_on`, the receipt's seq, is there only where its loop waits no more."""
+    on = {} if audit.went_on is None else {"went_on": audit.went_on.seq}
+    return {"state": str(audit.verdict.state), "reasons": list(audit.verdict.reasons), **on}
+
+
+def _stops(run: Run, ends: Iterable[Link], on: Mapping[str, Link]) -> Iterator[StopAudit]:
     checked = latest(run.pk, "outcome_checked")
     routed = newest_by_subject(links([run.pk], ("approval_routed",)))
-    newest = {item.body.get("loop_ref") or item.event_id: item for item in links([run.pk], ("stopped",))}
-    for stopped in sorted(newest.values(), key=lambda item: (item.at, item.id)):
+    for stopped in sorted(ends, key=lambda item: (item.at, item.id)):
         route = routed.get(stopped.event_id)
         verdict = stop_verdict(stopped, checked, route)
         if verdict is not None:
-            yield StopAudit(stopped, verdict, route)
+            went_on = on.get(stopped.event_id) if verdict.state in _APPROVAL else None
+            yield StopAudit(stopped, verdict, route, went_on)
 
 
 def handoffs_now(
@@ -191,7 +229,29 @@ def _handoff_event(item: Link, now: datetime, writer: str | None) -> dict[str, A
     }
 
 
-def _topology(run: Run, now: datetime) -> tuple[TopologyAudit | None, str | None]:
+def _pending(stops: Iterable[StopAudit], handoffs: Iterable[HandoffAudit]) -> _Pending:
+    """Return the wait of a run that is due first: an operation's, or an approval that has an owner.
+
+    One without a deadline counts only where none has one: it can never be overdue.
+    """
+    waits = [
+        _Pending(each.dependency, each.deadline)
+        for each in handoffs
+        if each.verdict.state is HandoffState.WAITING
+    ]
+    for each in stops:
+        approval = (approval_of(each.stopped, each.routed) or {}) if each.waits else {}
+        if approval.get("owner"):
+            waits.append(_Pending(approval["owner"], approval.get("deadline")))
+    due = [(parse(wait.deadline), wait) for wait in waits if wait.deadline]
+    if due:
+        return min(due, key=lambda each: each[0])[1]
+    return waits[0] if waits else _Pending()
+
+
+def _topology(
+    run: Run, now: datetime, is_over: bool, pending: _Pending
+) -> tuple[TopologyAudit | None, str | None]:
     contract = contract_of(run)
     started = start_of(run)
     if contract is None or started is None:
@@ -199,11 +259,23 @@ def _topology(run: Run, now: datetime) -> tuple[TopologyAudit | None, str | None
     before, own = inherited_edges(run), own_edges(run)
     observed = sum(edge.count for edge in (*before, *own))
     judged, events = observation(run, before, own, contract, now)
-    facts = {"contract": judged, "run": _run_facts(run, started, contract, now), "events": events}
+    own_facts = run_facts(run, started, contract, now)
+    waiting = {"parent_terminal": is_over, "deadline": pending.deadline, "dependency": pending.dependency}
+    facts = {"contract": judged, "run": {**own_facts, **waiting}, "events": events}
     try:
-        return TopologyAudit(judge_topology(parse_topology(facts)), observed), None
+        verdict = judge_topology(parse_topology(facts))
     except FactError as error:
         return None, error.field
+    pinned = own_facts["pinned_version"]
+    return TopologyAudit(
+        verdict,
+        observed,
+        evidence=own_facts["evidence"],
+        is_unproved=is_over and not own_facts["outcome_receipt"],
+        of_another_version=sum(
+            edge.count for edge in (*before, *own) if (edge.version or str(contract["version"])) != pinned
+        ),
+    ), None
 
 
 def start_of(run: Run) -> Link | None:
@@ -211,37 +283,3 @@ def start_of(run: Run) -> Link | None:
     if run.parent_id is not None and latest(run.pk, "started") is None:
         return None
     return latest(run.family_id, "run_started")
-
-
-def _evidence(run: Run, started: Link) -> str:
-    """Return what a topology rests on: a gap that was said outweighs who declares that there is none."""
-    line, at = [run.pk], run.parent
-    while at is not None:
-        line.append(at.pk)
-        at = at.parent
-    gaps = {item.body["gap"] for item in links(line, ("recording_gap",))}
-    if "sampled" in gaps:
-        return "sampled"
-    return "complete" if started.body["recording"] in _WHOLE and not gaps else "unknown"
-
-
-def _only_phase(contract: Mapping[str, Any]) -> str:
-    """Return the phase of a run that names none, where the contract has but one."""
-    phases = list(contract["phases"])
-    return str(phases[0]) if len(phases) == 1 else ""
-
-
-def _run_facts(run: Run, started: Link, contract: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    checked, progress = latest(run.pk, "outcome_checked"), latest(run.pk, "progress")
-    has_receipt = checked is not None and checked.body["check"] == "passed" and checked.body["fresh"]
-    return {
-        "pinned_version": started.body["contract_version"] or str(contract["version"]),
-        "phase": started.body["phase"] or _only_phase(contract),
-        "parent_terminal": latest(run.pk, "stopped") is not None,
-        "outcome_receipt": bool(has_receipt),
-        "evidence": _evidence(run, started),
-        "now": stamp(now),
-        "deadline": None,
-        "dependency": None,
-        "last_progress_at": None if progress is None else stamp(min(progress.at, progress.recorded_at, now)),
-    }

@@ -1,4 +1,4 @@
-"""What was observed of a run's coordination, as the rules take it: single events, or few for many."""
+"""What was observed of a run's coordination, as the rules take it: facts, and events or few for many."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,12 +7,16 @@ from datetime import datetime
 from typing import Any, Final
 
 from branches.models import Run
-from branches.queries.chains import Link, links
+from branches.queries.chains import Link, latest, links
 from branches.queries.clock import stamp
+from branches.queries.declarations import declaration_of
 from branches.queries.edges import SeenEdge
 
 MOST_ONE_BY_ONE: Final = 500
 """Up to so many interactions are judged one by one, beyond that by their counts."""
+
+_WHOLE: Final = frozenset({"full", "imported_whole"})
+"""Recorded apart from any sampling, or imported from what somebody declares to hold everything."""
 
 type _Pair = tuple[str, str, str]
 
@@ -104,4 +108,44 @@ def _interaction(item: Link, version: str, now: datetime) -> dict[str, Any]:
         "version": item.body["contract_version"] or version,
         "at": stamp(min(item.at, item.recorded_at, now)),
         "status": item.body["status"],
+    }
+
+
+def _evidence(run: Run, started: Link) -> str:
+    """Return what a topology rests on: a gap that was said outweighs who declares that there is none."""
+    line, at = [run.pk], run.parent
+    while at is not None:
+        line.append(at.pk)
+        at = at.parent
+    gaps = {item.body["gap"] for item in links(line, ("recording_gap",))}
+    if "sampled" in gaps:
+        return "sampled"
+    return "complete" if started.body["recording"] in _WHOLE and not gaps else "unknown"
+
+
+def _only_phase(contract: Mapping[str, Any]) -> str:
+    """Return the phase of a run that names none, where the contract has but one."""
+    phases = list(contract["phases"])
+    return str(phases[0]) if len(phases) == 1 else ""
+
+
+def _limit(run: Run) -> dict[str, int]:
+    """Return after how many seconds without progress the workflow worries, where it says so."""
+    declaration = declaration_of(run)
+    limits = declaration.handoffs.limits if declaration else {}
+    return {name: limits[name] for name in ("progress_s",) if name in limits}
+
+
+def run_facts(run: Run, started: Link, contract: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """Return what the rules take of a run, but whether it is over and what it waits for; times as text."""
+    checked, progress = latest(run.pk, "outcome_checked"), latest(run.pk, "progress")
+    has_receipt = checked is not None and checked.body["check"] == "passed" and checked.body["fresh"]
+    return {
+        "pinned_version": started.body["contract_version"] or str(contract["version"]),
+        "phase": started.body["phase"] or _only_phase(contract),
+        "outcome_receipt": bool(has_receipt),
+        "evidence": _evidence(run, started),
+        "now": stamp(now),
+        "last_progress_at": None if progress is None else stamp(min(progress.at, progress.recorded_at, now)),
+        **_limit(run),
     }

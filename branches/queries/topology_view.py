@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from branches.models import Run
-from branches.queries.audits import Audits
+from branches.queries.audits import Audits, TopologyAudit
 from branches.queries.chains import latest
 from branches.queries.contracts import contract_of
 from branches.queries.edges import edges_of
 from branches.queries.topology_graph import Graph, drawn
 from branches.queries.words import Badge, Shape
-from branches.rules.topology_facts import edge_key
+from branches.rules.topology_facts import TopologyEvidence, edge_key
 from branches.rules.verdicts import TopologyState
 
 
@@ -128,7 +128,7 @@ def topology_view(run: Run, audits: Audits) -> TopologyView:
         version=None if contract is None or started is None else str(contract["version"]),
         observed=seen.total(),
         matrix=matrix,
-        found=tuple(_findings(matrix.cells, missing)),
+        found=(*_findings(matrix.cells, missing), *_facts_behind(audits.topology)),
         missing=missing,
         problem=audits.problem,
         legend=_legend(contract),
@@ -210,3 +210,19 @@ def _findings(cells: Iterable[Cell], missing: Iterable[str]) -> Iterable[Finding
     absent = len(list(missing))
     if absent:
         yield Finding("waiting", "waiting", f"{absent} missing")
+
+
+def _facts_behind(audit: TopologyAudit | None) -> Iterable[Finding]:
+    """Yield what no cell shows: an earlier verdict must not hide what the audit itself rests on.
+
+    What the verdict itself gives as its reason is not said again.
+    """
+    if audit is None:
+        return
+    verdict = audit.verdict.verdict
+    if audit.of_another_version:
+        yield Finding("stale", "stale", f"{audit.of_another_version} under another contract version")
+    if audit.evidence != TopologyEvidence.COMPLETE and verdict is not TopologyState.UNCERTAIN:
+        yield Finding("uncertain", "uncertain", f"evidence {audit.evidence}")
+    if audit.is_unproved and verdict is not TopologyState.FALSE_COMPLETE:
+        yield Finding("claimed", "claimed", "no outcome receipt")

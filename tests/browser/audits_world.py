@@ -105,6 +105,7 @@ def team(world: World) -> str:
     unrouted = stopped(world, uid)
     approval = {"owner": None, "deadline": None, "resume_token": None}
     unrouted["body"] |= {"stop_cause": "approval_requested", "approval": approval, "loop": "ended"}
+    unrouted["body"]["loop_ref"] = world.hmac("ref", "a loop of its own")  # the stops after it are others'
     limit = stopped(world, uid, "ended")
     limit["body"] |= {"stop_cause": "step_limit", "steps": [{"tools": ["look_up"], "tokens": 40}] * 20}
     sent(world, unrouted, limit, stopped(world, uid))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import pytest
@@ -61,6 +61,11 @@ def shown(text: str, width: int) -> Iterator[Page]:
         yield page
 
 
+def of_its_own(world: World, sent: dict[str, Any]) -> dict[str, Any]:
+    """Return a stop of a loop of its own, which no other loop's stop answers."""
+    return {**sent, "body": {**sent["body"], "loop_ref": world.hmac("ref", sent["event_id"])}}
+
+
 @pytest.fixture
 def text(ada: Client, world: World, uid: str) -> str:
     """A page with cards in one column of the board, some edges, and stops of several sorts."""
@@ -73,8 +78,7 @@ def text(ada: Client, world: World, uid: str) -> str:
         *(delegated(world, uid, name) for name in ("one", "two")),
         edge(world, uid, "planner", "writer"),
         edge(world, uid, "critic", world.hmac("name", "stranger")),
-        waiting(world, uid, own),
-        waiting(world, uid, None),
+        *(of_its_own(world, each) for each in (waiting(world, uid, own), waiting(world, uid, None))),
         stopped(world, uid),
     )
     assert not report.refused, report.refused
