@@ -1,6 +1,6 @@
 """What a plug-in must offer: runtimes, state probes, destination queries and outcome verifiers."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -266,6 +266,8 @@ class SourceRun:
     receipts: tuple[SourceReceipt, ...]
     registry: tuple[Mapping[str, JsonValue], ...] = ()
     """For each list of tools in the files: what drifted and the tools' effect classes, names covered."""
+    workflow: str | None = None
+    """The workflow that its sender says it is of, in plain; whoever takes it in looks whether it exists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +339,10 @@ class Notifier(Protocol):
 @runtime_checkable
 class LiveImporter(Protocol):
     """An importer whose runtime sends what it has while it runs, piece by piece."""
+
+    def knowing(self, is_published: Callable[[str], bool]) -> "LiveImporter":
+        """Return the importer that refuses what names a workflow that is not published."""
+        ...
 
     def pieces_of(self, file: SourceFile) -> Mapping[str, bytes]:
         """Return what is to be kept of a piece until the rest has come, by the thread that it is of.

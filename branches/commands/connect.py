@@ -1,6 +1,7 @@
 """What an engineer does to bring in their own work: declare a workflow, and let a recorder in."""
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Final
 
@@ -15,7 +16,16 @@ from branches.queries.standings import roles_of
 from branches.queries.workflow_text import read_workflow_text
 from branches.queries.yaml_text import TextProblem
 
-RECORDER_SCOPES: Final = ("ingest", "redeem", "read", "outcome")
+_SENDS: Final = ("ingest",)
+_RESUMES: Final = ("ingest", "redeem")
+RECORDER_SCOPES: Final[Mapping[str, tuple[str, ...]]] = {
+    "langgraph": _RESUMES,
+    "openai-agents": _RESUMES,
+    "autogen": _RESUMES,  # pairing takes it, and the workspace's key comes with that
+    "ai-sdk": _SENDS,
+    "opentelemetry": _SENDS,
+}
+"""The least verbs by runtime: reading runs and asking for outcomes is nothing that a recorder does."""
 RECORDER_LIVES: Final = timedelta(days=90)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
 
@@ -30,16 +40,21 @@ def declare_workflow(*, person: Person, workspace: Workspace, text: str) -> Work
     return publish_workflow(workspace=workspace, publisher=person.uid, declaration=declaration)
 
 
-def issue_recorder_token(*, person: Person, workspace: Workspace, name: str) -> str:
-    """Return the secret of a token for a recorder of this workspace; it is shown this once."""
+def issue_recorder_token(*, person: Person, workspace: Workspace, name: str, runtime: str) -> str:
+    """Return the secret of a token for a recorder of this workspace; it is shown this once.
+
+    It carries the verbs that a recorder of the runtime needs. Raises Refused with field and rule.
+    """
     _require_engineer(person, workspace)
+    if runtime not in RECORDER_SCOPES:
+        raise Refused(rule="enum", field="runtime")
     if not _NAME.fullmatch(name):
         raise Refused(rule="pattern:name", field="name")
     with transaction.atomic():
         _, secret = issue_token(
             workspace=workspace,
             name=name,
-            scopes=RECORDER_SCOPES,
+            scopes=RECORDER_SCOPES[runtime],
             lives=RECORDER_LIVES,
             actor=Actor.person(person),
         )

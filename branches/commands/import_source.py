@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import batched
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ from branches.ports import JsonValue, SourceFile, SourceReceipt, SourceRefusal, 
 from branches.queries.clock import now
 from branches.queries.declarations import Tool, read_workflow
 from branches.queries.import_page import imported_run
+from branches.queries.newest_workflow import newest_workflow
 from branches.queries.secrets import workspace_key
 from branches.registry import find
 
@@ -135,8 +136,16 @@ def take_in(
     *,
     live: bool = False,
 ) -> Imported:
-    """Take in one run that was read; `live`: from a piece, whose facts may be on record from earlier ones."""
+    """Take in one run that was read; `live`: from a piece, whose facts may be on record from earlier ones.
+
+    A workflow that was declared for it counts before the one that it names itself.
+    """
     uid = run or imported_run(workspace, source.external_ref)
+    if declared.workflow is None and source.workflow is not None:
+        named = newest_workflow(workspace, source.workflow)
+        if named is None:
+            return Imported(uid, refused=[SourceRefusal("run_started", "workflow", "not_published")])
+        declared = replace(declared, workflow=named)
     writer, result = importer_of(workspace), Imported(uid, registry=source.registry)
     known = _known_counts(uid, writer)
     receipts = [each for each in source.receipts if not _stands(uid, each, known, live=live)]

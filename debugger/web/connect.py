@@ -9,14 +9,14 @@ from django.template.loader import render_to_string
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from branches.commands.connect import declare_workflow, issue_recorder_token
+from branches.commands.connect import RECORDER_SCOPES, declare_workflow, issue_recorder_token
 from branches.commands.refusal import Refused
 from branches.queries.connect_page import connect_page
 from branches.queries.workflow_text import starter
 from debugger.web.access import PageRequest, member, said_no
 from debugger.web.confirmation import confirmed
 
-RUNTIMES: Final = ("langgraph", "openai-agents", "autogen", "ai-sdk", "opentelemetry")
+RUNTIMES: Final = tuple(RECORDER_SCOPES)
 
 
 @member
@@ -51,14 +51,23 @@ def token(request: PageRequest) -> HttpResponse:
         if runtime not in RUNTIMES:
             raise Refused(rule="enum", field="runtime")
         secret = issue_recorder_token(
-            person=request.user, workspace=request.workspace, name=form.get("name", "")
+            person=request.user, workspace=request.workspace, name=form.get("name", ""), runtime=runtime
         )
     except Refused as refused:
         return _page(request, text=starter(request.GET), status=422, refused=refused)
-    lines = render_to_string(
-        f"connect/{runtime}.txt", {"server": request.build_absolute_uri("/").rstrip("/")}
-    )
-    context = {"secret": secret, "lines": lines, "runtime": runtime, "section": "connect"}
+    workflows = reversed(connect_page(request.workspace).workflows)
+    written = {
+        "server": request.build_absolute_uri("/").rstrip("/"),
+        "workflow": next((row.name for row in workflows if row.runtime == runtime), None),
+    }
+    lines = render_to_string(f"connect/{runtime}.txt", written)
+    context = {
+        "secret": secret,
+        "lines": lines,
+        "runtime": runtime,
+        "scopes": RECORDER_SCOPES[runtime],
+        "section": "connect",
+    }
     return render(request, "connect_token.html", context)
 
 

@@ -9,23 +9,33 @@ from typing import Any
 
 import pytest
 import requests
+from django.db import InterfaceError, OperationalError
 from django.test import Client
+from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from requests.adapters import BaseAdapter
 
+from branches.commands.admit import issue_token
+from branches.commands.refusal import Refused
 from branches.models import Receipt, Run
 from branches.queries.audits import audits_now
 from branches.queries.clock import now
 from branches.queries.receipts import verify_run
+from branches.registry import PluginMissing
+from debugger.api.otlp_status import as_protobuf
 from debugger.intake import MemoryShelf
 from tests.builders import World
 
 DATA = Path(__file__).resolve().parents[1] / "adapters" / "data" / "otlp"
 MARKER = "CONTENT-MARKER-7f3a"
 URL = "/v1/traces"
+PROTOBUF = "application/x-protobuf"
+JSON = "application/json"
+EMPTY = b"\x0a\x00"
+"""Spans of one resource, and none in it: a body without a byte is sent without its content type here."""
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +49,19 @@ def send(
 ) -> Any:
     headers = {"Authorization": f"Bearer {token or world.token}", **headers}
     return client.post(URL, body, content_type=content_type, headers=headers)
+
+
+def said(answer: Any, content_type: str) -> tuple[int, str]:
+    """Return the code and message of a failure, which is a Status in the request's encoding, and no more."""
+    assert MARKER.encode() not in answer.content
+    media = PROTOBUF if content_type == PROTOBUF else JSON
+    assert answer.headers["Content-Type"] == media
+    if media == PROTOBUF:
+        read = Status.FromString(answer.content)
+        return read.code, read.message
+    told = answer.json()
+    assert set(told) == {"code", "message"}
+    return told["code"], told["message"]
 
 
 def stops(run: Run) -> list[str]:
@@ -135,25 +158,34 @@ def test_a_captured_request_gives_the_same_runs_in_every_encoding(
 
 
 @pytest.mark.parametrize(
-    ("body", "content_type", "encoding", "status"),
+    ("body", "content_type", "encoding", "status", "message"),
     [
-        (b"{", "application/json", None, 400),
-        (b"\x0a\xff", "application/x-protobuf", None, 400),
-        (b"{}", "text/plain", None, 415),
-        (b"{}", "application/json", "br", 415),
-        (b"not gzip", "application/json", "gzip", 400),
-        (gzip.compress(b" " * (20 * 1024 * 1024)), "application/json", "gzip", 413),
-        (b" " * (16 * 1024 * 1024 + 1), "application/json", None, 413),
+        (b"{", JSON, None, 400, "body: json"),
+        (b"\x0a\xff", PROTOBUF, None, 400, "body: truncated"),
+        (b"{}", "text/plain", None, 415, "content-type: enum"),
+        (b"{}", "application/json; charset=latin-1", None, 415, "content-type: charset"),
+        (b"{}", JSON, "br", 415, "content-encoding: enum"),
+        (EMPTY, PROTOBUF, MARKER, 415, "content-encoding: enum"),
+        (b"not gzip", JSON, "gzip", 400, "body: gzip"),
+        (gzip.compress(b" " * (20 * 1024 * 1024)), PROTOBUF, "gzip", 413, "body: max_bytes"),
+        (b" " * (16 * 1024 * 1024 + 1), JSON, None, 413, "body: max_bytes"),
+        (b" " * (16 * 1024 * 1024 + 1), PROTOBUF, None, 413, "body: max_bytes"),
     ],
-    ids=["json", "protobuf", "type", "encoding", "gzip", "bomb", "large"],
+    ids=["json", "protobuf", "type", "charset", "encoding", "marker", "gzip", "bomb", "large", "large-pb"],
 )
 def test_a_request_that_cannot_be_read_is_refused_by_field_and_rule(
-    client: Client, world: World, body: bytes, content_type: str, encoding: str | None, status: int
+    client: Client,
+    world: World,
+    body: bytes,
+    content_type: str,
+    encoding: str | None,
+    status: int,
+    message: str,
 ) -> None:
     headers = {} if encoding is None else {"Content-Encoding": encoding}
     answer = send(client, world, body, content_type, **headers)
     assert answer.status_code == status
-    assert set(answer.json()["error"]) == {"field", "rule"}
+    assert said(answer, content_type) == (3, message)
     assert not Run.objects.exists()
 
 
@@ -168,7 +200,69 @@ def test_it_answers_a_partial_success_where_some_spans_are_refused(client: Clien
     assert MARKER not in told["errorMessage"]
 
 
-def test_nobody_sends_without_a_token_that_may_ingest(client: Client, world: World) -> None:
-    assert client.post(URL, b"{}", content_type="application/json").status_code == 401
-    assert send(client, world, b"{}", "application/json", token="wrong").status_code == 401
-    assert client.get(URL).status_code == 405
+@pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
+def test_nobody_sends_without_a_token_that_may_ingest(
+    client: Client, world: World, content_type: str
+) -> None:
+    _, reads = issue_token(workspace=world.workspace, name="reader", scopes=["read", "redeem", "outcome"])
+    bare = client.post(URL, EMPTY, content_type=content_type)
+    for answer in (bare, *(send(client, world, EMPTY, content_type, token) for token in ("wrong", reads))):
+        assert (answer.status_code, said(answer, content_type)) == (401, (16, "token"))
+        assert answer.headers["WWW-Authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
+def test_another_method_is_told_which_one_is_taken(client: Client, content_type: str) -> None:
+    answer = client.put(URL, EMPTY, content_type=content_type)
+    assert (answer.status_code, said(answer, content_type)) == (405, (12, "method"))
+    assert answer.headers["Allow"] == "POST"
+
+
+@pytest.mark.parametrize("content_type", [PROTOBUF, JSON])
+@pytest.mark.parametrize(
+    ("error", "status", "told", "wait"),
+    [
+        (OperationalError(MARKER), 503, (14, "unavailable"), "5"),
+        (InterfaceError(MARKER), 503, (14, "unavailable"), "5"),
+        (Refused("not_published", "workflow"), 409, (9, "workflow: not_published"), None),
+        (RuntimeError(MARKER), 500, (13, "internal"), None),
+    ],
+    ids=["busy", "away", "refused", "fault"],
+)
+def test_what_fails_on_our_side_is_a_status_too_and_says_when_to_ask_again(
+    client: Client,
+    world: World,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    content_type: str,
+    error: Exception,
+    status: int,
+    told: tuple[int, str],
+    wait: str | None,
+) -> None:
+    def fails(**_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("debugger.api.traces.import_live", fails)
+    answer = send(client, world, b"{}" if content_type == JSON else EMPTY, content_type)
+    assert (answer.status_code, said(answer, content_type)) == (status, told)
+    assert answer.headers.get("Retry-After") == wait
+    assert MARKER not in caplog.text
+
+
+def test_without_the_importer_the_status_names_what_is_missing(
+    client: Client, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(port: str, name: str) -> None:
+        raise PluginMissing(port, name)
+
+    monkeypatch.setattr("debugger.api.traces.find", missing)
+    answer = send(client, world, EMPTY, PROTOBUF)
+    assert (answer.status_code, said(answer, PROTOBUF)) == (501, (12, "plugin_missing:importers"))
+
+
+@pytest.mark.parametrize("length", [0, 1, 127, 128, 300, 20_000])
+def test_a_status_on_the_wire_is_what_the_protocols_own_library_reads(length: int) -> None:
+    for code in (3, 16, 300):
+        read = Status.FromString(as_protobuf(code, "ä" * length))
+        assert (read.code, read.message, list(read.details)) == (code, "ä" * length, [])

@@ -33,6 +33,7 @@ const tries = {
   nowhere: () => attach(ai, {}),
   no_address: () => attach(ai, { url: `ftp://${MARKER}` }),
   no_token: () => attach(ai, { url: "http://127.0.0.1:9", tokenEnv: "BRANCHGATE_NO_SUCH" }),
+  workflow: () => attach(ai, { folder, workflow: `w ${MARKER}` }),
   policy: () => attach(ai, { folder, policyVersion: `p ${MARKER}` }),
   budget: async () => tokenBudget(0.5),
   agent_name: async () => {

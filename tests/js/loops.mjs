@@ -226,7 +226,7 @@ const seen = {};
 async function record([loop, run]) {
   const problems = [];
   const onProblem = (problem) => problems.push(problem.message);
-  const recorder = await attach(ai, { folder: join(folder, loop), policyVersion: "p7", onProblem });
+  const recorder = await attach(ai, { folder: join(folder, loop), workflow: "desk", policyVersion: "p7", onProblem });
   let told = null;
   let thrown = null;
   try {

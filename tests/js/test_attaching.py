@@ -29,6 +29,7 @@ def said(request: Any, toolchain: Toolchain) -> Any:
         ("nowhere", "url or folder: required"),
         ("no_address", "url: address"),
         ("no_token", "tokenEnv: no token in the environment as BRANCHGATE_NO_SUCH"),
+        ("workflow", "workflow: name"),
         ("policy", "policyVersion: version"),
         ("budget", "tokenBudget: whole number"),
         ("agent_name", "agent: name"),

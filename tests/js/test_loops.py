@@ -232,6 +232,7 @@ def test_a_timeout_is_a_deadline_and_bounds_the_loop(recorded: Recorded) -> None
 def test_the_version_of_the_policy_and_the_times_are_kept(recorded: Recorded) -> None:
     run = recorded.run("step_limit-agent")
     assert stop(run)["policy"]["version"] == "p7"
+    assert run.workflow == "desk"
     assert [each.at > "2026" for each in run.receipts] == [True] * len(run.receipts)
     assert [each.at for each in run.receipts] == sorted(each.at for each in run.receipts)
     assert run.receipts[0].body["runtime"] == {"name": "ai-sdk", "version": recorded.version}

@@ -84,3 +84,5 @@ class Loop:
     policy_version: str | None
     started_at: str | None
     ended_at: str | None
+    workflow: str | None = None
+    """The workflow that the program says its loops are of."""

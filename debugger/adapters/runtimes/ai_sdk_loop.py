@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
-from branches.evidence.kinds.forms import VERSION_PATTERN
+from branches.evidence.kinds.forms import NAME_PATTERN, VERSION_PATTERN
 from debugger.adapters.runtimes.ai_sdk_facts import Call, Condition, End, Loop, LoopStep, OutsideCall, Route
 from debugger.adapters.runtimes.source_json import Fields, Unfit, check_bounds
 from debugger.adapters.runtimes.stop_bodies import MOST_CONDITIONS
@@ -17,6 +17,7 @@ _DEFAULT_STEPS: Final = {"ToolLoopAgent": 20, "generateText": 1, "streamText": 1
 
 _VERSION: Final = re.compile(r"([0-9]{1,4})\.[0-9]{1,6}\.[0-9]{1,6}(?:-[0-9A-Za-z.-]{1,12})?")
 _POLICY: Final = re.compile(VERSION_PATTERN)
+_NAME: Final = re.compile(NAME_PATTERN)
 _STEP_COUNTS: Final = frozenset({"isStepCount", "stepCountIs"})
 _BUDGETS: Final = frozenset({"custom:tokenBudget", "tokenBudget"})
 # The keys that may be shown in a refusal; any other could be content.
@@ -26,7 +27,7 @@ _WORDS: Final = """
     preliminary tool_errors approval_requests approval_ref automatic approval_responses approved usage input
     output total callbacks events event end kind error approval_route owner deadline resume_token done_tool
     default_stop_condition scenario situation derived loop started_at ended_at at policy_version ms
-    calls_outside_steps after_step returned
+    calls_outside_steps after_step returned workflow
 """
 MOST_CALLS: Final = 2_000
 """As many calls of one loop are taken in; each becomes two receipts."""
@@ -65,6 +66,7 @@ def read_loop(value: Any) -> Loop:
         policy_version=_policy_version(file),
         started_at=_when(file, "started_at"),
         ended_at=_when(file, "ended_at"),
+        workflow=_workflow(file),
     )
 
 
@@ -78,6 +80,13 @@ def _policy_version(file: Fields) -> str | None:
     if version is not None and _POLICY.fullmatch(version) is None:
         raise Unfit("policy_version", "version")
     return version
+
+
+def _workflow(file: Fields) -> str | None:
+    name = file.maybe_text("workflow")
+    if name is not None and _NAME.fullmatch(name) is None:
+        raise Unfit("workflow", "name")
+    return name
 
 
 def _version(runtime: Fields) -> str:

@@ -17,8 +17,8 @@ RUNTIME: Final = "ai-sdk"
 NO_TIME: Final = "1970-01-01T00:00:00Z"
 """Evidence may hold no time at all, and the epoch stands for that."""
 _CUT_SHORT: Final = frozenset({"TimeoutError", "AbortError"})
-# What somebody expects of a file is no part of what happened.
-_NO_FACTS: Final = frozenset({"expected_stop_state"})
+# What somebody expects of a file, or says that it is of, is no part of what happened.
+_NO_FACTS: Final = frozenset({"expected_stop_state", "workflow"})
 
 
 def run_of(value: Mapping[str, Any], loop: Loop, key: HmacKey) -> tuple[SourceRun, tuple[Cut, ...]]:
@@ -34,7 +34,8 @@ def run_of(value: Mapping[str, Any], loop: Loop, key: HmacKey) -> tuple[SourceRu
         *_effects(loop, identity, key, agent),
         SourceReceipt("stopped", loop.ended_at or NO_TIME, "stop", stopped.body, agent),
     ]
-    return SourceRun(_reference(identity, key), tuple(receipts)), stopped.cut
+    run = SourceRun(_reference(identity, key), tuple(receipts), workflow=loop.workflow)
+    return run, stopped.cut
 
 
 def _reference(identity: str, key: HmacKey) -> str:

@@ -1,20 +1,20 @@
 """Imports OpenTelemetry traces: what agents, tools and model calls said of themselves while they ran."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from branches.evidence.keys import HmacKey
 from branches.ports import Earlier, SourceFile, SourceRead, SourceRefusal, SourceUnreadable
 from debugger.adapters.runtimes.otlp_answers import partial
-from debugger.adapters.runtimes.otlp_attributes import OtlpRefused
-from debugger.adapters.runtimes.otlp_bodies import LIMITS, Body, Limits, decoded, guessed
+from debugger.adapters.runtimes.otlp_attributes import WORKFLOW, OtlpRefused
+from debugger.adapters.runtimes.otlp_bodies import LIMITS, Body, Limits, SpanRefusal, decoded, guessed
 from debugger.adapters.runtimes.otlp_kept import read as kept
 from debugger.adapters.runtimes.otlp_kept import written
 from debugger.adapters.runtimes.otlp_receipts import Receipts
 from debugger.adapters.runtimes.otlp_sampling import Gap
-from debugger.adapters.runtimes.otlp_spans import Span, Status
+from debugger.adapters.runtimes.otlp_spans import NAMED, Span, Status
 from debugger.adapters.runtimes.otlp_tree import Forest, SpanKey
 
 type Found = tuple[str, Span]
@@ -30,6 +30,12 @@ class OtlpImporter:
 
     limits: Limits = LIMITS
     versions: tuple[str, ...] = ("1.45.2",)
+    is_published: Callable[[str], bool] | None = None
+    """Which workflows a resource may name; without it whoever takes the runs in looks."""
+
+    def knowing(self, is_published: Callable[[str], bool]) -> "OtlpImporter":
+        """Return the importer that refuses spans whose resource names another workflow."""
+        return replace(self, is_published=is_published)
 
     def read(self, files: Sequence[SourceFile], key: HmacKey) -> SourceRead:
         """Return the runs in these requests; a body or span that cannot be taken is refused by itself."""
@@ -87,7 +93,22 @@ class OtlpImporter:
             named = headers.get("content-type", ""), headers.get("content-encoding", "")
         else:
             named = guessed(file.content)
-        return decoded(file.content, *named, self.limits)
+        return self._known(decoded(file.content, *named, self.limits))
+
+    def _known(self, body: Body) -> Body:
+        """Return a body without the spans of workflows that are not published; those are refused."""
+        named = {name for _, span in body.spans if (name := span.text(WORKFLOW)) is not None}
+        if self.is_published is None or not named:
+            return body
+        strange = {name for name in named if not self.is_published(name)}
+        refused = [
+            SpanRefusal(number, NAMED, "not_published")
+            for number, span in body.spans
+            if span.text(WORKFLOW) in strange
+        ]
+        out = {each.number for each in refused}
+        kept = tuple(each for each in body.spans if each[0] not in out)
+        return Body(kept, (*body.refused, *refused))
 
 
 def _read(found: Iterable[Found], refused: Iterable[SourceRefusal], key: HmacKey) -> SourceRead:

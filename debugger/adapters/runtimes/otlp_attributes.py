@@ -54,6 +54,8 @@ STEP: Final = "langgraph.step"
 TASK: Final = "langgraph.checkpoint_ns"
 FINISH: Final = "gen_ai.response.finish_reasons"
 ERROR_TYPE: Final = "error.type"
+WORKFLOW: Final = "branchgate.workflow"
+"""Of a resource, and the only one that is read there: the workflow that the program's runs are of."""
 INPUT: Final = "input.value"
 OUTPUT: Final = "output.value"
 

@@ -10,6 +10,7 @@ from debugger.adapters.runtimes.otlp_attributes import (
     EVENTS,
     LINK_KIND,
     MAX_MEMBERS,
+    WORKFLOW,
     Form,
     Gathered,
     OtlpRefused,
@@ -22,6 +23,7 @@ from debugger.adapters.runtimes.otlp_spans import (
     SpanLink,
     made_link,
     made_span,
+    of_workflow,
 )
 
 MAX_PIECES: Final = 2_000_000
@@ -30,7 +32,7 @@ SPAN_PIECES: Final = 100
 MAX_NESTING: Final = 16
 _MAX_DIGITS: Final = 20
 _MAX_VALUES: Final = 16
-_KEPT: Final = frozenset({*ALLOWED, *EVENTS.values(), LINK_KIND})
+_KEPT: Final = frozenset({*ALLOWED, *EVENTS.values(), LINK_KIND, WORKFLOW})
 _LET_GO: Final[dict[str, Any]] = {}
 
 
@@ -38,9 +40,10 @@ def spans_of(raw: bytes, most: int) -> Iterator[Span | OtlpRefused]:
     """Yield every span of a request, or what is wrong with it. Raises OtlpRefused for the body as a whole."""
     count = 0
     for resource in _objects(_parsed(raw, most), "resourceSpans"):
+        named = _workflows(resource.get("resource"))
         for scoped in _objects(resource, "scopeSpans"):
-            named = _object(scoped, "scope").get("name")
-            scope = named if type(named) is str and named in SCOPES else ""
+            called = _object(scoped, "scope").get("name")
+            scope = called if type(called) is str and called in SCOPES else ""
             spans = _list(scoped, "spans")
             count += len(spans)
             if count > most:
@@ -49,7 +52,18 @@ def spans_of(raw: bytes, most: int) -> Iterator[Span | OtlpRefused]:
                 found = _read(span) if type(span) is dict else span
                 if not isinstance(found, Span | OtlpRefused):
                     raise OtlpRefused("spans", "type")
-                yield replace(found, scope=scope) if scope and isinstance(found, Span) else found
+                if scope and isinstance(found, Span):
+                    found = replace(found, scope=scope)
+                yield of_workflow(found, named)
+
+
+def _workflows(resource: object) -> list[object]:
+    """Return every workflow that a resource names; of what else it says nothing is looked at."""
+    pairs = resource.get("attributes") if type(resource) is dict else None
+    if type(pairs) is not list:
+        return []
+    found = [pair.get("value") for pair in pairs if type(pair) is dict and pair.get("key") == WORKFLOW]
+    return [value.get("stringValue") if type(value) is dict else None for value in found]
 
 
 def _parsed(raw: bytes, most: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as Message
 
 from debugger.adapters.runtimes.otlp_attributes import (
@@ -11,21 +12,26 @@ from debugger.adapters.runtimes.otlp_attributes import (
     EVENTS,
     LINK_KIND,
     MAX_MEMBERS,
+    WORKFLOW,
     Form,
     Gathered,
     OtlpRefused,
 )
-from debugger.adapters.runtimes.otlp_spans import Span, SpanLink, made_link, made_span
-from debugger.adapters.runtimes.otlp_wire import BYTES, Budget, fields, lean_span
+from debugger.adapters.runtimes.otlp_spans import Span, SpanLink, made_link, made_span, of_workflow
+from debugger.adapters.runtimes.otlp_wire import BYTES, Budget, fields, key_of, lean_span
 
 # The numbers of the fields that lead to a span.
 _RESOURCE_SPANS: Final = 1
+_RESOURCE: Final = 1
+_RESOURCE_ATTRIBUTES: Final = 1
 _SCOPE_SPANS: Final = 2
 _SCOPE: Final = 1
 _SPANS: Final = 2
 _SCOPE_NAME: Final = 1
 _MAX_SCOPE_NAME: Final = 256
 _MAX_VALUES: Final = 16
+_MAX_PAIR: Final = 4096
+_NAMES_WORKFLOW: Final = WORKFLOW.encode()
 
 type _Extent = tuple[int, int]
 
@@ -36,13 +42,42 @@ def spans_of(raw: bytes, most: int) -> Iterator[Span | OtlpRefused]:
     for number, wire_type, _, value, after in fields(raw, 0, len(raw), budget):
         if number != _RESOURCE_SPANS or wire_type != BYTES:
             continue
+        named = _workflows(raw, value, after, budget)
         for inner, inner_type, _, start, end in fields(raw, value, after, budget):
             if inner != _SCOPE_SPANS or inner_type != BYTES:
                 continue
             scope, extents = _of_scope(raw, (start, end), most - count, budget)
             count += len(extents)
             for extent in extents:
-                yield _read(lean_span(raw, *extent, budget), scope)
+                yield of_workflow(_read(lean_span(raw, *extent, budget), scope), named)
+
+
+def _workflows(raw: bytes, start: int, end: int, budget: Budget) -> list[object]:
+    """Return every workflow that the resource of these spans names; it may come after them."""
+    if raw.find(_NAMES_WORKFLOW, start, end) < 0:
+        return []
+    found: list[object] = []
+    for number, wire_type, _, value, after in fields(raw, start, end, budget):
+        if number != _RESOURCE or wire_type != BYTES or raw.find(_NAMES_WORKFLOW, value, after) < 0:
+            continue
+        for inner, inner_type, _, begun, ended in fields(raw, value, after, budget):
+            if inner == _RESOURCE_ATTRIBUTES and inner_type == BYTES:
+                found += _named(raw, begun, ended, budget)
+    return found
+
+
+def _named(raw: bytes, start: int, end: int, budget: Budget) -> list[object]:
+    """Return what an attribute holds where it is ours: a text, or None for anything else."""
+    if key_of(raw, start, end, budget)[0] != WORKFLOW:
+        return []
+    if end - start > _MAX_PAIR:
+        return [""]  # a text without the length of a name
+    try:
+        pair: Any = KeyValue.FromString(raw[start:end])
+    except DecodeError:
+        raise OtlpRefused("body", "protobuf") from None
+    found = _value(pair.value)
+    return [found if type(found) is str else None]
 
 
 def _of_scope(raw: bytes, extent: _Extent, most: int, budget: Budget) -> tuple[str, list[_Extent]]:

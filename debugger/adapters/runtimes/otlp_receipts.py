@@ -13,6 +13,7 @@ from branches.evidence.keys import HmacKey, is_hmac
 from branches.evidence.kinds.forms import NAME_PATTERN, Declared
 from branches.evidence.names import cover_name
 from branches.ports import SourceReceipt, SourceRun
+from debugger.adapters.runtimes.otlp_attributes import WORKFLOW
 from debugger.adapters.runtimes.otlp_calls import Answer, Step, answer_of, awaits_person
 from debugger.adapters.runtimes.otlp_edges import Edge, edges_of
 from debugger.adapters.runtimes.otlp_gaps import words_of
@@ -52,6 +53,7 @@ class Receipts:
         self._names: dict[tuple[Declared, str], str] = {}
         self._runs: dict[str, list[_Sorted]] = defaultdict(list)
         self._began: dict[str, int] = {}
+        self._workflows: dict[str, str] = {}
 
     def runs(self, forest: Forest) -> tuple[SourceRun, ...]:
         """Return the runs, oldest first; each begins with its start."""
@@ -59,6 +61,8 @@ class Receipts:
             if each.top is None and each.role not in _WORK:
                 continue  # a web request round an agent, or another program altogether
             self._began.setdefault(each.run, each.span.start)
+            if (workflow := each.span.text(WORKFLOW)) is not None:
+                self._workflows.setdefault(each.run, workflow)
             if each.role is Role.TOOL and not awaits_person(each):
                 self._call(each)
             elif each.role is Role.CHAT and each.span.end and not each.span.failed:
@@ -74,7 +78,8 @@ class Receipts:
         ref = self._key.digest(THREAD, run)
         started = SourceReceipt("run_started", _at(began), "started", _started(ref))
         found = sorted(self._runs[run], key=lambda each: each[:3])
-        return SourceRun(ref, (started, *(receipt for *_, receipt in found)))
+        receipts = (started, *(receipt for *_, receipt in found))
+        return SourceRun(ref, receipts, workflow=self._workflows.get(run))
 
     def _say_gaps(self, forest: Forest) -> None:
         """Add once per run and word that something is missing, at the first span that says so."""

@@ -1,16 +1,25 @@
 """What is kept of a span: identity, times, status and the attributes of a closed list, never content."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
-from debugger.adapters.runtimes.otlp_attributes import Failure, Gathered, Kept, OtlpRefused, is_text
+from debugger.adapters.runtimes.otlp_attributes import (
+    WORKFLOW,
+    Failure,
+    Gathered,
+    Kept,
+    OtlpRefused,
+    is_text,
+)
 from debugger.adapters.runtimes.otlp_sampling import KEPT_FLAGS, Gap, denies_sampling
 
 MAX_TIME: Final = 2**63 - 1
 TRACE_BYTES: Final = 16
 SPAN_BYTES: Final = 8
+NAMED: Final = f"resource.{WORKFLOW}"
+"""The field of a refusal for the workflow that a resource names."""
 
 OPENAI_AGENTS: Final = "openinference.instrumentation.openai_agents"
 SCOPES: Final = frozenset({OPENAI_AGENTS})
@@ -125,6 +134,23 @@ def made_span(
         gaps=frozenset(found.gaps),
         flags=flags & KEPT_FLAGS,
     )
+
+
+def of_workflow(span: Span | OtlpRefused, named: Sequence[object]) -> Span | OtlpRefused:
+    """Return a span with the workflow that its resource names, or what is wrong with that name.
+
+    `named`: the values of all the resource's attributes of that key; a name is one text.
+    """
+    if isinstance(span, OtlpRefused) or not named:
+        return span
+    if len(named) > 1:
+        return OtlpRefused(NAMED, "duplicate_key")
+    (name,) = named
+    if type(name) is not str:
+        return OtlpRefused(NAMED, "type")
+    if not is_text(name):
+        return OtlpRefused(NAMED, "length")
+    return replace(span, attributes={**span.attributes, WORKFLOW: name})
 
 
 def made_link(ids: tuple[bytes, bytes], kind: str) -> SpanLink:

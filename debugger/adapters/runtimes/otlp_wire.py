@@ -97,7 +97,7 @@ def _lean(raw: bytes, start: int, end: int, shape: "_Shape", budget: Budget) -> 
     seen: set[str] = set()
     for number, wire_type, begun, value, after in fields(raw, start, end, budget):
         if wire_type == BYTES and number == shape.attributes:
-            key, written_key = _key(raw, value, after, budget)
+            key, written_key = key_of(raw, value, after, budget)
             if key not in shape.allowed:
                 continue
             if key in seen:
@@ -111,7 +111,7 @@ def _lean(raw: bytes, start: int, end: int, shape: "_Shape", budget: Budget) -> 
             yield raw[begun:after]
 
 
-def _key(raw: bytes, start: int, end: int, budget: Budget) -> tuple[str, bytes]:
+def key_of(raw: bytes, start: int, end: int, budget: Budget) -> tuple[str, bytes]:
     """Return an attribute's key, and the field that holds it; empty where there is none of ours."""
     key, found = "", b""
     for number, wire_type, begun, value, after in fields(raw, start, end, budget):

@@ -29,6 +29,7 @@ export { Problem, tokenBudget };
  * @property {string} [url] the server that evidence is posted to
  * @property {string} [tokenEnv] the environment variable that holds the token, BRANCHGATE_TOKEN by default
  * @property {string} [folder] where each loop's evidence is written, one file each, for `manage.py import ai_sdk`
+ * @property {string} [workflow] the published workflow whose runs the loops are
  * @property {string} [policyVersion] the version of the stop policy that the program runs under
  * @property {(problem: Problem) => void} [onProblem] told of what could not be sent; by default a warning is printed
  */
@@ -36,6 +37,7 @@ export { Problem, tokenBudget };
  * @typedef {object} Shared what all loops of a recorder have in common
  * @property {string} version
  * @property {number} major
+ * @property {string | null} workflow
  * @property {string | null} policyVersion
  * @property {Conditions} conditions
  * @property {Refs} refs
@@ -53,10 +55,12 @@ const VERSION = /^[0-9A-Za-z][0-9A-Za-z.+_-]{0,31}$/;
  */
 export async function attach(sdk, options) {
   const outbox = new Outbox(where(options));
+  const workflow = options.workflow ?? null;
+  if (workflow !== null && !isName(workflow)) throw new Problem("name", { field: "workflow" });
   const policyVersion = options.policyVersion ?? null;
   if (policyVersion !== null && !VERSION.test(policyVersion)) throw new Problem("version", { field: "policyVersion" });
   const { version, major } = await versionOf(sdk);
-  const shared = { version, major, policyVersion, conditions: new Conditions(sdk), refs: new Refs() };
+  const shared = { version, major, workflow, policyVersion, conditions: new Conditions(sdk), refs: new Refs() };
   await selfTest(shared, sdk);
   return new Recorder(sdk, shared, outbox);
 }

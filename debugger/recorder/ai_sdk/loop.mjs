@@ -272,6 +272,7 @@ export class Loop {
       ended_at: this.finished,
       entry: this.entry,
       agent: { id: isName(this.about.agent) ? this.about.agent : null, tools: this.#listed() },
+      workflow: this.shared.workflow,
       policy_version: this.shared.policyVersion,
       done_tool: this.about.doneTool ?? "done",
       stop_conditions: [...this.#conditions, ...this.#deadlines],
