@@ -6,6 +6,7 @@ from django.conf import settings
 from django.core.checks import Critical, run_checks
 from django.core.management import CommandError, call_command
 from django.db import connections, transaction
+from django.db.backends.utils import CursorWrapper
 
 from branches.append_only import guarded_tables
 
@@ -35,3 +36,21 @@ def _grant_to_application() -> None:
         cursor.execute(f'GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA public TO "{role}"')
         for table in (*(guarded.table for guarded in guarded_tables()), "django_migrations"):
             cursor.execute(f'REVOKE UPDATE, DELETE, TRUNCATE ON {table} FROM "{role}"')
+        _forbid_temporary_tables(cursor, role)
+
+
+def _forbid_temporary_tables(cursor: CursorWrapper, role: str) -> None:
+    """Take from everybody what the application never uses: tables that hide others from its own session."""
+    if not _may_make_temporary_tables(cursor, role):
+        return
+    cursor.execute("SELECT quote_ident(current_database())")
+    (database,) = cursor.fetchone()
+    cursor.execute(f'REVOKE TEMPORARY ON DATABASE {database} FROM PUBLIC, "{role}"')
+    if _may_make_temporary_tables(cursor, role):
+        # PostgreSQL only warns where the owner of the tables does not own the database.
+        log.warning("The application may make temporary tables: let the database's owner revoke TEMPORARY.")
+
+
+def _may_make_temporary_tables(cursor: CursorWrapper, role: str) -> bool:
+    cursor.execute("SELECT has_database_privilege(%s, current_database(), 'TEMPORARY')", [role])
+    return bool(cursor.fetchone()[0])

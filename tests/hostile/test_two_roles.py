@@ -82,6 +82,9 @@ def test_races_end_well_with_the_applications_role_too(roles: tuple[Arena, str])
         "UPDATE pg_trigger SET tgenabled = 'D'",
         "CREATE SCHEMA mine",
         "CREATE TABLE public.branches_double (id int)",
+        "CREATE TEMPORARY TABLE branches_approvalrequest (id int)",
+        "CREATE TEMPORARY VIEW branches_rolegrant AS SELECT 1 AS id",
+        "SELECT 1 AS id INTO TEMPORARY branches_requestend",
         "COPY {table} TO PROGRAM 'true'",
     ],
 )
