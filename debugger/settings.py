@@ -32,7 +32,7 @@ BRANCHGATE_VAR.mkdir(parents=True, exist_ok=True, mode=0o700)
 BRANCHGATE_TARGETS = os.environ.get("BRANCHGATE_TARGETS", str(BRANCHGATE_VAR / "targets.json"))
 # One-click sign-in of the demo people; only ever honoured from the loopback interface.
 BRANCHGATE_DEMO = _flag("BRANCHGATE_DEMO")
-# Approvers and policy admins sign in with a second factor.
+# Approvers, destination owners and policy admins sign in with a second factor.
 BRANCHGATE_REQUIRE_MFA = _flag("BRANCHGATE_REQUIRE_MFA", default=True)
 # One OpenID Connect provider for signing in, where its issuer is named.
 BRANCHGATE_OIDC_ISSUER = os.environ.get("BRANCHGATE_OIDC_ISSUER", "").rstrip("/")

@@ -20,16 +20,17 @@ from branches.models import (
     PolicyVote,
     Role,
     RoleApplied,
+    RoleGrant,
     Workspace,
 )
 from branches.queries.clock import now, parse, stamp
+from branches.queries.deciders import Deciders, deciders_of
 from branches.queries.policies import policy_of
-from branches.queries.policy_page import change_terms, destinations_here, lint_errors
+from branches.queries.policy_page import about_of, change_terms, destinations_here, lint_errors
 from branches.queries.policy_text import MAX_BYTES, read_policy_text
-from branches.queries.standings import roles_of, roster_of, standings_of
+from branches.queries.standings import roles_of, roster_of
 from branches.rules.change_class import ChangeClass
 from branches.rules.policy import lint_policy
-from branches.rules.quorum import APPROVER, may_fill
 
 
 class PolicyRefused(Refused):
@@ -106,8 +107,14 @@ def _propose(
 ) -> PolicyChange:
     actor = Actor.person(author) if author is not None else Actor.product(workspace)
     with transaction.atomic():
-        lock_names([f"policy {workspace.uid}"])
+        lock_names([f"policy {workspace.uid}", f"roles {workspace.uid}"])
+        if author is not None:
+            require_admin(author, workspace)
         terms = change_terms(workspace, author, about=about)
+        if terms.is_closed:
+            raise Refused(rule=f"class_closed:{ChangeClass.CP}")
+        if terms.needed > terms.available:
+            raise Refused(rule="deciders_left_lately")
         at = now()
         open_ones = PolicyChange.objects.filter(workspace=workspace, sort=proposal.sort, end__isnull=True)
         if author is not None and open_ones.filter(digest=proposal.digest).exists():
@@ -150,13 +157,14 @@ def decide_change(*, person: Person, change: PolicyChange, word: str, digest: st
         raise Refused(rule="enum", field="decision")
     if change.author_id == person.pk:
         raise Refused(rule="own_work:proposed")
-    if change.sort == PolicySort.ROLE and f'"person":"{person.uid}"' in change.document:
-        raise Refused(rule="own_role")
     workspace = change.workspace
     with transaction.atomic():
-        lock_names([f"policy {workspace.uid}"])
-        if not may_fill(standings_of(person, workspace), APPROVER, ChangeClass.CP, ""):
-            raise Refused(rule="role:approver_of_policy")
+        lock_names([f"policy {workspace.uid}", f"roles {workspace.uid}"])
+        deciders = _deciders(change)
+        if person.uid not in deciders.voters:
+            raise Refused(rule="own_role" if about_of(change) == person.uid else "role:approver_of_policy")
+        if change.author is not None and Role.POLICY_ADMIN not in roles_of(change.author, workspace):
+            raise Refused(rule="author_left")
         _require_open(change)
         if digest != change.digest:
             raise Refused(rule="digest_changed", field="digest")
@@ -177,9 +185,19 @@ def decide_change(*, person: Person, change: PolicyChange, word: str, digest: st
         vote = PolicyVote.objects.create(change=change, person=person, word=word, digest=digest, at=now())
         if word == "rejected":
             _end(change, "rejected", Actor.person(person))
-        elif PolicyVote.objects.filter(change=change, word="approved").count() >= change.needed:
+        elif len(approved := _approved_by(change)) >= change.needed and deciders.grants(approved):
             _adopt(change, Actor.product(workspace))
     return vote
+
+
+def _deciders(change: PolicyChange) -> Deciders:
+    author = change.author.uid if change.author is not None else ""
+    return deciders_of(change.workspace, author, about_of(change))
+
+
+def _approved_by(change: PolicyChange) -> frozenset[str]:
+    votes = PolicyVote.objects.filter(change=change, word="approved")
+    return frozenset(votes.values_list("person__uid", flat=True))
 
 
 def withdraw_change(*, person: Person, change: PolicyChange) -> None:
@@ -217,12 +235,12 @@ def _give(change: PolicyChange) -> bool:
     asked = canonical.parse_strict(change.document.encode())
     assert isinstance(asked, dict)  # noqa: S101 - written by propose_role
     with transaction.atomic():
-        lock_names([f"policy {change.workspace.uid}"])
+        lock_names([f"policy {change.workspace.uid}", f"roles {change.workspace.uid}"])
         if RoleApplied.objects.filter(change=change).exists():
             return False
         RoleApplied.objects.create(change=change, at=now())
         person = Person.objects.filter(uid=asked["person"], is_active=True).first()
-        if person is None:
+        if person is None or _was_taken_since(change, person):
             return False
         grant_role(
             person=person,
@@ -233,6 +251,12 @@ def _give(change: PolicyChange) -> bool:
             actor=Actor.person(change.author) if change.author else None,
         )
     return True
+
+
+def _was_taken_since(change: PolicyChange, person: Person) -> bool:
+    """Whether somebody lost a role here after they were proposed for one: what was agreed is over."""
+    rows = RoleGrant.objects.filter(workspace=change.workspace, person=person, at__gt=change.at)
+    return rows.filter(held=False).exists()
 
 
 def _require_open(change: PolicyChange) -> None:

@@ -115,7 +115,8 @@ def revoke_authority(*, person: Person, branch: Run, reason: str) -> None:
         view = branch_view(branch)
         request = view.authority.request
         if request is None:
-            raise Refused(rule="nothing_to_revoke")
+            _revoke_unasked(person, branch, reason)
+            return
         if view.authority.ended is None:
             end_request(request=request, word="revoked", actor=Actor.person(person))
         else:
@@ -129,3 +130,15 @@ def revoke_authority(*, person: Person, branch: Run, reason: str) -> None:
             )
         Revocation.objects.create(branch=branch, person=person, reason=reason, at=now())
         announce_end(request=request, word="revoked")
+
+
+def _revoke_unasked(person: Person, branch: Run, reason: str) -> None:
+    """Stop a branch that needed nobody's word: what was pre-authorised can be taken back as well."""
+    append_receipt(
+        run=branch,
+        kind="refused",
+        body={"action": "resume", "rule": "revoked", "subject": branch.uid},
+        actor=Actor.person(person),
+        subject=branch.uid,
+    )
+    Revocation.objects.create(branch=branch, person=person, reason=reason, at=now())

@@ -35,6 +35,7 @@ _MOVES_BRANCHES: Final = frozenset(
         "effect_held",
         "effect_skipped",
         "recording_closed",
+        "recording_gap",
     }
 )
 _LIVE: Final = frozenset({"full", "partial"})

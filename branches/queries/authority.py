@@ -105,7 +105,7 @@ def authority_view(branch: Run, asked: Asked) -> AuthorityView:
     ended = request.end.word if hasattr(request, "end") else None
     approvals = [vote for vote in decisions if vote.word == "approved"]
     quorum = _quorum(asked, ChangeClass(request.change_class), approvals, barred)
-    word = Word.REVOKED if revoked else _word(request, decisions, ended, asked, quorum)
+    word = Word.REVOKED if revoked else _word_or_consumed(request, decisions, ended, asked, quorum)
     ends = grant_ends(request, asked.policy) if hasattr(request, "grant") else request_ends(request)
     return AuthorityView(request, decisions, ended, word, _stage(request, word, ended, quorum), quorum, ends)
 
@@ -123,6 +123,19 @@ def _quorum(
         if uid not in given and (may or uid not in barred)
     ]
     return judge_quorum(asked.policy.of(change, asked.at).rules, change, asked.destinations, voters, others)
+
+
+def _word_or_consumed(
+    request: ApprovalRequest,
+    decisions: tuple[Decision, ...],
+    ended: str | None,
+    asked: Asked,
+    quorum: QuorumVerdict,
+) -> Word:
+    """What was redeemed was approved then, whatever time, policy and roles say since."""
+    if hasattr(request.branch, "redemption"):
+        return Word.APPROVED if hasattr(request, "grant") else Word.NONE
+    return _word(request, decisions, ended, asked, quorum)
 
 
 def _word(

@@ -8,15 +8,15 @@ from typing import Any
 
 from branches.models import ApprovalRequest, Person, PolicyChange, PolicySort, Workflow, Workspace
 from branches.queries.clock import now
+from branches.queries.deciders import deciders_of
 from branches.queries.declarations import read_workflow
 from branches.queries.policies import policy_of, policy_row
 from branches.queries.policy_text import PolicyProblem, as_text, default_document, default_text
 from branches.queries.rule_words import rule_words
-from branches.queries.standings import roster_of, standings_of
+from branches.queries.standings import roster_of
 from branches.queries.subject import Difference, differences
 from branches.rules.change_class import ChangeClass
 from branches.rules.policy import Finding, Policy, Severity, lint_policy
-from branches.rules.quorum import APPROVER, may_fill
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,26 +28,31 @@ class ChangeTerms:
     lives: timedelta
     is_founding: bool
     """Nobody ever asked for an approval here: there is nothing yet that could be got round."""
+    available: int = 0
+    """How many there are whose word would count."""
+    is_closed: bool = False
 
 
 def change_terms(workspace: Workspace, author: Person | None, *, about: str | None = None) -> ChangeTerms:
     """Return the terms; where fewer others exist than the policy asks for, all of them have to agree.
 
-    `about` is whom a role is for: they do not decide on it.
+    `about` is whom a role is for: they do not decide on it while anybody else can.
     """
     policy, at = policy_of(workspace), now()
     asked = policy.of(ChangeClass.CP, at)
     if author is None:
         return ChangeTerms(0, 0, asked.request_lives, is_founding=False)
-    others = [
-        voter
-        for uid, voter in roster_of(workspace, at).items()
-        if uid not in (author.uid, about) and may_fill(voter.standings, APPROVER, ChangeClass.CP, "")
-    ]
-    people = max((rule.people for rule in asked.rules), default=0)
+    deciders = deciders_of(workspace, author.uid, about)
     is_founding = not ApprovalRequest.objects.filter(branch__workspace=workspace).exists()
     delay = 0 if is_founding else int(policy.activation_delay.total_seconds())
-    return ChangeTerms(min(people, len(others)), delay, asked.request_lives, is_founding)
+    return ChangeTerms(
+        needed=deciders.needed,
+        delay_s=delay,
+        lives=asked.request_lives,
+        is_founding=is_founding,
+        available=len(deciders.voters),
+        is_closed=asked.is_closed,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +103,10 @@ def policy_page(workspace: Workspace, person: Person) -> PolicyPage:
     """Return the page as this person sees it."""
     at = now()
     row, policy = policy_row(workspace, at), policy_of(workspace, at)
-    changes = PolicyChange.objects.filter(workspace=workspace).select_related("author", "end")
+    changes = PolicyChange.objects.filter(workspace=workspace).select_related("workspace", "author", "end")
     changes = changes.prefetch_related("votes__person").order_by("-id")
     later = changes.filter(sort=PolicySort.POLICY, end__word="adopted", end__effective_at__gt=at)
     document = json.loads(row.document) if row is not None else default_document()
-    may = may_fill(standings_of(person, workspace, at), APPROVER, ChangeClass.CP, "")
     return PolicyPage(
         policy=policy,
         text=default_text() if row is None else as_text(document),
@@ -111,11 +115,9 @@ def policy_page(workspace: Workspace, person: Person) -> PolicyPage:
         findings=lint_policy(policy, roster_of(workspace, at), destinations_here(workspace)),
         coming=later.first(),
         open_changes=tuple(
-            _change_row(each, person, document, may=may) for each in changes.filter(end__isnull=True)[:50]
+            _change_row(each, person, document) for each in changes.filter(end__isnull=True)[:50]
         ),
-        ended=tuple(
-            _change_row(each, person, document, may=False) for each in changes.filter(end__isnull=False)[:20]
-        ),
+        ended=tuple(_change_row(each, person, document) for each in changes.filter(end__isnull=False)[:20]),
         terms=change_terms(workspace, person),
     )
 
@@ -132,7 +134,7 @@ def _class_row(change: ChangeClass, policy: Policy, at: datetime) -> ClassRow:
     )
 
 
-def _change_row(row: PolicyChange, person: Person, current: Mapping[str, Any], *, may: bool) -> ChangeRow:
+def _change_row(row: PolicyChange, person: Person, current: Mapping[str, Any]) -> ChangeRow:
     asked = json.loads(row.document)
     votes = list(row.votes.all())
     has_voted = any(vote.person_id == person.pk for vote in votes)
@@ -141,9 +143,15 @@ def _change_row(row: PolicyChange, person: Person, current: Mapping[str, Any], *
         title, changed = f"policy {row.version}", differences(dict(current), asked)
     else:
         title, changed = _role_title(asked), ()
-    may = may and asked.get("person") != person.uid
+    author = row.author.uid if row.author is not None else ""
+    may = not hasattr(row, "end") and person.uid in deciders_of(row.workspace, author, about_of(row)).voters
     given = sum(1 for vote in votes if vote.word == "approved")
     return ChangeRow(row, title, given, changed, is_own, has_voted, may and not is_own and not has_voted)
+
+
+def about_of(row: PolicyChange) -> str | None:
+    """Return whom a proposed role is for, or None of a policy."""
+    return str(json.loads(row.document)["person"]) if row.sort == PolicySort.ROLE else None
 
 
 def _role_title(asked: Mapping[str, Any]) -> str:

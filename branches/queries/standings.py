@@ -16,8 +16,11 @@ def roles_of(person: Person, workspace: Workspace) -> frozenset[str]:
 def standings_of(person: Person, workspace: Workspace, at: datetime | None = None) -> frozenset[Standing]:
     """Return the roles with their scopes that a person holds; a standing ends by itself.
 
-    The newest row counts whatever the clock says: one that was set back takes nobody's role away.
+    Somebody who is switched off holds none. The newest row counts whatever the clock says: one that was set
+    back takes nobody's role away.
     """
+    if not person.is_active:
+        return frozenset()
     rows = RoleGrant.objects.filter(person=person, workspace=workspace).order_by("id")
     return _held(rows.values_list("role", "scope", "held", "until"), at or now())
 

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
@@ -41,7 +41,7 @@ class Policy:
     digest: str
     classes: Mapping[ChangeClass, ClassPolicy]
     pre_authorised_until: datetime
-    """Until then a confined branch (C1) needs nobody's word; after it, what C2 needs."""
+    """Until then a confined branch (C1) needs its own rules alone, if it has any; after it, C2's as well."""
     self_approval: SelfApproval | None
     activation_delay: timedelta
     standing: Mapping[str, timedelta]
@@ -51,9 +51,9 @@ class Policy:
         """Return what a class asks for at a moment."""
         own = self.classes[change]
         if change is ChangeClass.C1 and at >= self.pre_authorised_until:
-            return ClassPolicy(
-                self.classes[ChangeClass.C2].rules, own.request_lives, own.grant_lives, own.is_closed
-            )
+            later = self.classes[ChangeClass.C2]
+            rules = tuple(dict.fromkeys((*own.rules, *later.rules)))
+            return replace(own, rules=rules, is_closed=own.is_closed or later.is_closed)
         return own
 
     def allows_self_approval(self, change: ChangeClass, at: datetime, people: int) -> bool:

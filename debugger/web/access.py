@@ -62,7 +62,8 @@ def member[**P](view: View[P]) -> Callable[Concatenate[Any, P], HttpResponseBase
         except NotHere:
             raise Http404 from None
         except PermissionDenied:
-            _note(request, "role")
+            if request.method not in _SAFE:
+                _note(request, "role")
             raise
 
     return cast("Callable[Concatenate[Any, P], HttpResponseBase]", guarded)
@@ -86,7 +87,10 @@ def _set_up(request: PageRequest) -> HttpResponseBase:
     """Send somebody to the pages where a second factor is set up."""
     if request.htmx:
         return HttpResponse(status=401, headers={"HX-Refresh": "true"})
-    messages.warning(request, "Approvers and policy admins need a second factor. Set one up, then go on.")
+    messages.warning(
+        request,
+        "Approvers, destination owners and policy admins need a second factor. Set one up, then go on.",
+    )
     return redirect("mfa_index")
 
 

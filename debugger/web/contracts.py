@@ -26,7 +26,7 @@ from branches.queries.contract_page import (
 from branches.queries.lookups import NotHere, run_named
 from branches.queries.topology_view import CONTRACT_LEGEND
 from debugger import contracts as templates
-from debugger.web.access import PageRequest, member
+from debugger.web.access import PageRequest, member, said_no
 from debugger.web.refusals import refusal_words
 
 # A person's spaces and lines count here; the contract's own bytes are bounded by the command.
@@ -176,6 +176,9 @@ def _undeclared(request: PageRequest, form: Form, names: tuple[str, ...]) -> Und
 def _page(request: PageRequest, form: Form, refused: Refused | None = None) -> HttpResponse:
     """Render the page; after a refusal with what the person typed, which is nowhere else."""
     names = workflow_names(request.workspace)
+    words = None if refused is None else refusal_words(refused)
+    if refused is not None and refused.rule.startswith("role:"):
+        words = said_no(request, refused)  # anything else is said of the text, not of who wrote it
     context = {
         "groups": contract_groups(request.workspace),
         "workflows": names,
@@ -183,7 +186,7 @@ def _page(request: PageRequest, form: Form, refused: Refused | None = None) -> H
         "form": form,
         "undeclared": _undeclared(request, form, names),
         "refused": refused,
-        "words": None if refused is None else refusal_words(refused),
+        "words": words,
         "section": "runs",
     }
     return render(request, "contracts.html", context, status=200 if refused is None else 422)

@@ -12,8 +12,8 @@ _KEY: Final = "invitation"
 
 
 def remember_invitation(request: HttpRequest, secret: str) -> None:
-    """Keep the link's secret in the session, so that the provider's answer finds it."""
-    request.session[_KEY] = secret
+    """Keep the digest of the link in the session, which the database holds, so that the answer finds it."""
+    request.session[_KEY] = invitation_digest(secret)
 
 
 def forget_invitation(request: HttpRequest) -> None:
@@ -23,11 +23,11 @@ def forget_invitation(request: HttpRequest) -> None:
 
 def is_invited(request: HttpRequest) -> bool:
     """Return whether this session came by an invitation that is still open."""
-    secret = request.session.get(_KEY)
-    if not isinstance(secret, str):
+    digest = request.session.get(_KEY)
+    if not isinstance(digest, str):
         return False
     try:
-        require_open(invitation_by(invitation_digest(secret)))
+        require_open(invitation_by(digest))
     except (Refused, NotHere):
         return False
     return True

@@ -12,7 +12,7 @@ from debugger.web.demo import PEOPLE, is_demo
 
 FACTORS: Final = ("totp", "webauthn")
 """Recovery codes are a way back in, not a factor of their own."""
-WANTED_FOR: Final = frozenset({"approver", "policy_admin"})
+WANTED_FOR: Final = frozenset({"approver", "destination_owner", "policy_admin"})
 
 
 def must_set_up(request: HttpRequest, person: PersonRow, roles: Iterable[str]) -> bool:

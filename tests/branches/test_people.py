@@ -111,13 +111,16 @@ def test_a_role_nobody_can_hold_is_refused(
 
 
 def test_an_owner_is_named_for_a_destination_that_a_workflow_declares(world: World, admin: Person) -> None:
-    give_role(
+    change = give_role(
         person=admin,
         workspace=world.workspace,
         subject=world.grace,
         role="destination_owner",
         scope="tickets",
     )
+    assert change is not None
+    # Nobody but whom it is for could agree here: then they have to.
+    decide_change(person=world.grace, change=change, word="approved", digest=change.digest)
     assert Standing("destination_owner", "tickets") in standings_of(world.grace, world.workspace)
 
 

@@ -21,7 +21,7 @@ from branches.commands.decide import decide
 from branches.commands.refusal import Refused
 from branches.commands.request_approval import request_approval
 from branches.commands.supersede_requests import supersede_by_policy
-from branches.models import PolicyChangeEnd, PolicyVote, Role, WorkspaceReceipt
+from branches.models import PolicyChange, PolicyChangeEnd, PolicyVote, Role, WorkspaceReceipt
 from branches.queries import clock
 from branches.queries.branch_facts import branch_view
 from branches.queries.policies import policy_of
@@ -142,7 +142,8 @@ def test_a_rule_that_nobody_here_can_satisfy_is_refused_and_a_closed_class_is_no
     change = propose_policy(
         person=world.rosa, workspace=world.workspace, text=changed(classes=document["classes"])
     )
-    assert change.end.word == "adopted"
+    decide_change(person=world.grace, change=change, word="approved", digest=change.digest)
+    assert PolicyChange.objects.get(pk=change.pk).end.word == "adopted"
     assert policy_of(world.workspace).classes[ChangeClass.C4].is_closed
 
 

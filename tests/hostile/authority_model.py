@@ -67,6 +67,8 @@ class Model:
         asked = self.current
         if self.revoked:
             return "revoked"
+        if self.redeemed is not None:
+            return "approved"  # it was, when it counted
         if asked is None:
             return "none"
         if "rejected" in asked.votes.values():
@@ -190,10 +192,10 @@ class Model:
         return True
 
     def revoke(self, who: str) -> bool:
-        allowed = who in self.approvers and not self.revoked and self.current is not None
-        if allowed and self.current is not None:
+        allowed = who in self.approvers and not self.revoked
+        if allowed:
             self.revoked = True
-            if self.current.end is None:
+            if self.current is not None and self.current.end is None:
                 self.current.end = "revoked"
         return allowed
 

@@ -3,12 +3,11 @@
 import pytest
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.hostile.arena import ON_POSTGRES
 from tests.hostile.authority_machine import AuthorityLife, Stage, lives
 from tests.plugins import FakeWorld
 
-# In all twenty thousand acts: CI runs both databases. A life may end before its last act, so there are more.
-LIVES, ACTS, LEAST = (84, 40, 2600) if ON_POSTGRES else (80, 40, 2400)
+# In all twenty thousand acts: CI runs both databases.
+LIVES, ACTS, LEAST = 63, 40, 2500
 
 
 @pytest.mark.parametrize("part", range(4))

@@ -13,7 +13,7 @@ from django.urls import reverse
 
 from branches.append_only import AppendOnly
 from branches.commands.admit import grant_role
-from branches.models import Role
+from branches.models import Role, WorkspaceReceipt
 from branches.ports import ThreadSummary
 from branches.queries.import_page import StoreRow, ThreadRow
 from debugger.web import approvals, content, imports
@@ -44,7 +44,13 @@ def test_every_route_has_a_row() -> None:
 
 
 def rows() -> dict[str, int]:
-    return {model.__name__: model.objects.count() for model in RECORD}
+    """Count the record, but for what somebody was refused: that is what a refused act writes."""
+    found = {model.__name__: model.objects.count() for model in RECORD}
+    return {**found, "WorkspaceReceipt": found["WorkspaceReceipt"] - refusals()}
+
+
+def refusals() -> int:
+    return WorkspaceReceipt.objects.filter(kind="refused").count()
 
 
 @contextmanager
@@ -65,16 +71,19 @@ def asked(client: Client, method: str, address: str, form: dict[str, str]) -> tu
 
 
 def assert_shut(client: Client, method: str, address: str, form: dict[str, str], who: str) -> None:
-    before = rows()
+    before, noted = rows(), refusals()
     with undone():
         status, text = asked(client, method, address, form)
+        assert refusals() == noted + (method == "POST"), (who, method)
         assert status == 403 or any(words in text for words in NEEDS), (who, method, status)
         assert rows() == before, (who, method)
 
 
 def assert_open(client: Client, method: str, address: str, form: dict[str, str], who: str) -> None:
+    before, noted = rows(), refusals()
     with undone():
         status, text = asked(client, method, address, form)
+        assert method != "GET" or (rows(), refusals()) == (before, noted), (who, "a GET changed something")
         assert status not in (401, 403, 404, 405), (who, method, status)
         assert not any(words in text for words in NEEDS), (who, method)
 
