@@ -13,6 +13,7 @@ from branches.evidence.domains import REF
 from branches.models import Person, Role, Run
 from branches.queries.chains import links
 from branches.queries.clock import now, stamp
+from branches.queries.run_stop import gone_on
 from branches.queries.secrets import workspace_key
 
 
@@ -33,6 +34,8 @@ def route_approval(
             raise Refused(rule="unknown", field="stopped")
         if found.body["stop_cause"] != "approval_requested":
             raise Refused(rule="waits_for_no_approval", field="stopped")
+        if found.event_id in gone_on(list(links([run.pk], ("stopped",)))):
+            raise Refused(rule="already_answered", field="stopped")
         own = found.body["approval"]
         if own is not None and all(own.values()):
             raise Refused(rule="routed_by_itself", field="stopped")

@@ -67,6 +67,9 @@ SHEET: Final[tuple[Group, ...]] = (
             (_badge("waiting", "Waiting"), "it waits for somebody who was asked"),
             (_badge("uncertain", "Uncertain", Shape.DASH), "its record does not say why it stopped"),
             (_badge("claimed", "Says complete", Shape.DASH), "its own word; see the outcome beside it"),
+            (run_stop.WENT_ON, "it waited for an approval, and later receipts show that it went on"),
+            (run_stop.NO_END, "it was imported, and no stop came with it"),
+            (run_stop.TOOL_LIST, "a list of tools was imported: nothing that runs"),
         ),
     ),
     (

@@ -18,6 +18,7 @@ from branches.queries.branch_facts import BranchView, branch_view
 from branches.queries.chains import Link, head, links, newest_by_subject
 from branches.queries.configuration import Part, configuration_delta
 from branches.queries.conformance import Conformance, conformance_of
+from branches.queries.edit_page import read_only
 from branches.queries.evidence_rows import EffectRow, KeyRow, effect_row, key_row
 from branches.queries.family import Family, family_of
 from branches.queries.gate_words import LEDGER_WORDS, GateRow, gate_rows
@@ -94,6 +95,11 @@ class BranchPage:
     drift_reasons = DRIFT_REASONS
     judgement_reasons = JUDGEMENT_REASONS
     attest_reasons = ATTEST_REASONS
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether its runtime's messages and values can be looked at, and not edited."""
+        return read_only(self.view.branch) is not None
 
     @property
     def passed(self) -> int:

@@ -8,7 +8,7 @@ from typing import Final
 
 from branches.models import ApprovalRequest, Receipt, Redemption, Run, Workspace
 from branches.queries.chains import Link, links
-from branches.queries.run_stop import is_imported, run_outcome_badge, stop_badge, unstopped_badge
+from branches.queries.run_stop import is_imported, run_outcome_badge, stop_badge, unstopped_badge, went_on
 from branches.queries.words import Badge
 
 PAGE: Final = 50
@@ -108,6 +108,7 @@ class _Said:
     newest: dict[tuple[int, str], Link]
     routed: dict[tuple[int, str | None], Link]
     started: dict[int, Link]
+    went_on: frozenset[int]
 
     @classmethod
     def of(cls, roots: list[Run]) -> "_Said":
@@ -121,7 +122,9 @@ class _Said:
         # A start holds a whole configuration: it is read only where a row needs what it says.
         asked = [run.pk for run in roots if run.workflow is None or (run.pk, "stopped") not in newest]
         asked += [run.pk for run in roots if is_imported(run, None)]
-        return cls(newest, routed, {item.run_id: item for item in links(asked, ("run_started",))})
+        started = {item.run_id: item for item in links(asked, ("run_started",))}
+        stops = [item for (_, kind), item in newest.items() if kind == "stopped"]
+        return cls(newest, routed, started, went_on(stops))
 
     def is_concluded(self, run: Run) -> bool:
         """Whether a reviewer closed the incident with their newest conclusion."""
@@ -130,10 +133,11 @@ class _Said:
 
     def stop(self, run: Run) -> Badge:
         stopped = self.newest.get((run.pk, "stopped"))
-        if stopped is None:
+        routed = None if stopped is None else self.routed.get((run.pk, stopped.event_id))
+        checked = self.newest.get((run.pk, "outcome_checked"))
+        if stopped is None or run.pk in self.went_on:
             return unstopped_badge(run, self.started.get(run.pk))
-        routed = self.routed.get((run.pk, stopped.event_id))
-        return stop_badge(stopped, self.newest.get((run.pk, "outcome_checked")), routed)
+        return stop_badge(stopped, checked, routed)
 
     def outcome(self, run: Run) -> Badge:
         return run_outcome_badge(

@@ -5,6 +5,8 @@ from functools import reduce
 from itertools import chain
 from typing import Any, Final
 
+from django.db.models import Max
+
 from branches.models import Receipt, Run
 from branches.queries.chains import Link, link
 from branches.queries.words import (
@@ -117,6 +119,19 @@ def gone_on(stops: Sequence[Link]) -> dict[str, Link]:
     return found
 
 
+def went_on(newest: Iterable[Link]) -> frozenset[int]:
+    """Return the runs whose newest stop waited for an approval and that went on, by the order of receipts.
+
+    One query for any number of runs; the page of a run looks at times as well.
+    """
+    waits = {item.run_id: item for item in newest if _is_wait(item) and item.body.get("loop_ref") is None}
+    rows = Receipt.objects.filter(run_id__in=waits, kind__in=_GOING_ON)
+    last = rows.values_list("run_id", "writer").annotate(last=Max("seq"))
+    return frozenset(
+        run_id for run_id, writer, seq in last if writer == waits[run_id].writer and seq > waits[run_id].seq
+    )
+
+
 def end_of(stops: Sequence[Link], on: dict[str, Link]) -> Link | None:
     """Return the stop that ended a run, or None while it may go on; `on` is what `gone_on` says of them.
 
@@ -173,6 +188,15 @@ def stop_badge(stopped: Link | None, checked: Link | None, routed: Link | None =
         return RUNNING
     verdict = stop_verdict(stopped, checked, routed)
     return _STOP_BADGES[str(verdict.state)] if verdict else _STOP_BADGES["uncertain"]
+
+
+def run_stop_badge(
+    run: Run, stopped: Link | None, checked: Link | None, routed: Link | None, started: Link | None
+) -> Badge:
+    """Return the stop slot of a root run by its newest stop; a wait that was answered is no stop any more."""
+    if stopped is None or stopped.event_id in gone_on([stopped]):
+        return unstopped_badge(run, started)
+    return stop_badge(stopped, checked, routed)
 
 
 def unstopped_badge(run: Run, started: Link | None) -> Badge:

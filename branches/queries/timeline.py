@@ -7,7 +7,7 @@ from typing import Any, Final
 from branches.models import Receipt, Run
 from branches.queries.chains import Link, head, latest, link
 from branches.queries.message_map import MessageMap, is_failure, message_map
-from branches.queries.run_stop import run_outcome_badge, stop_badge
+from branches.queries.run_stop import run_outcome_badge, run_stop_badge
 from branches.queries.words import Badge
 
 WINDOW: Final = 60
@@ -73,12 +73,13 @@ def run_head(run: Run) -> RunHead:
     """Return the stop and the outcome of a run, and its map's totals."""
     stopped = latest(run.pk, "stopped")
     checked = latest(run.pk, "outcome_checked")
+    started = latest(run.pk, "run_started")
     return RunHead(
-        stop=stop_badge(stopped, checked, _routed(run, stopped)),
+        stop=run_stop_badge(run, stopped, checked, _routed(run, stopped), started),
         outcome=run_outcome_badge(stopped, checked),
         stopped=stopped,
         checked=checked,
-        started=latest(run.pk, "run_started"),
+        started=started,
         map=message_map(run.pk),
     )
 

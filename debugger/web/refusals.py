@@ -100,6 +100,7 @@ WORDS: Final = {
     "unknown": "Refused: there is no such {field} on this branch.",
     "class_closed": "Refused: the policy lets nobody resume a branch of class {detail}.",
     "nobody_has_to_approve": "Refused: the policy asks for nobody’s word here.",
+    "already_answered": "Refused: that loop went on since: its approval was answered.",
     "own_role": "Refused: nobody decides on a role of their own while somebody else can.",
     "author_left": "Refused: whoever proposed it is no policy admin any more.",
     "deciders_left_lately": "Refused: who would have to agree lost that role within the last seven days.",

@@ -8,11 +8,15 @@ import pytest
 from django.test import Client
 
 from branches.commands.publish_workflow import publish_workflow
+from branches.commands.refusal import Refused
+from branches.commands.route_approval import route_approval
 from branches.evidence import ids
 from branches.models import Run
 from branches.queries.audit_page import audit_page, audit_summary
 from branches.queries.audits import audits_json, audits_now
 from branches.queries.clock import now, stamp
+from branches.queries.run_list import run_list
+from branches.queries.timeline import run_head
 from tests.builders import World, checkpoint, closed, declaration, effect, message, run_started, stopped
 from tests.web.test_audits_page import AGENTS, CONTRACT, edge, handoff, uid  # noqa: F401 - a fixture
 from tests.web.test_routing import form, waiting
@@ -322,3 +326,38 @@ def test_a_card_of_very_many_receipts_leads_to_the_newest(ada: Client, world: Wo
     assert "<summary>32 receipts, the newest 20</summary>" in page
     assert "progress, receipt 33</a>" in page
     assert "progress, receipt 13</a>" not in page
+
+
+# The stop slot of a run
+
+
+def slots(uid: str) -> tuple[str, str]:
+    """Return what the page of a run and the list of runs print as its stop."""
+    run = Run.objects.get(uid=uid)
+    (row,) = [
+        each
+        for each in run_list(run.workspace, chosen="all", before=None, find="").rows
+        if each.run.uid == uid
+    ]
+    return run_head(run).stop.words, row.stop.words
+
+
+def test_a_run_that_went_on_after_an_approval_is_running_and_no_more_waiting(world: World, uid: str) -> None:
+    record(world, at(1, waiting(world, uid, owned(world, HOUR))))
+    assert slots(uid) == ("Waiting", "Waiting")
+    record(world, at(2, message(world, uid, "on", "writer")))
+    assert slots(uid) == ("Running", "Running")
+
+
+def test_an_approval_that_was_answered_is_not_routed(world: World, uid: str) -> None:
+    sent = waiting(world, uid, None)
+    record(world, at(1, sent), at(2, message(world, uid, "on", "writer")))
+    with pytest.raises(Refused, match="already_answered"):
+        route_approval(
+            person=world.ada,
+            run=Run.objects.get(uid=uid),
+            stopped=sent["event_id"],
+            owner=world.grace.uid,
+            deadline=now() + HOUR,
+            resume_token="token",
+        )

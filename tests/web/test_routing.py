@@ -198,6 +198,7 @@ def test_a_declared_owner_is_shown_by_its_name_and_a_covered_one_short(ada: Clie
     uid = ids.mint("run")
     world.ingest(run_started(world, uid, workflow=workflow.uid, workflow_version="9.1.0"))
     sent, covered = waiting(world, uid, None), world.hmac("name", "somebody")
+    sent["body"]["loop_ref"] = world.hmac("ref", "one")  # two loops that wait at once have names
     own = {"owner": covered, "deadline": stamp(now() + timedelta(days=3)), "resume_token": None}
     assert not world.ingest(sent, waiting(world, uid, own)).refused
     ada.post(f"/runs/{uid}/audits/route/", form(world, sent, owner="desk-lead"))
