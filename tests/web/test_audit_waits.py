@@ -18,6 +18,7 @@ from branches.queries.clock import now, stamp
 from branches.queries.run_list import run_list
 from branches.queries.timeline import run_head
 from tests.builders import World, checkpoint, closed, declaration, effect, message, run_started, stopped
+from tests.web.cast import signed_in
 from tests.web.test_audits_page import AGENTS, CONTRACT, edge, handoff, uid  # noqa: F401 - a fixture
 from tests.web.test_routing import form, waiting
 
@@ -361,3 +362,12 @@ def test_an_approval_that_was_answered_is_not_routed(world: World, uid: str) -> 
             deadline=now() + HOUR,
             resume_token="token",
         )
+
+
+def test_a_stop_names_its_agent_and_the_version_of_its_policy(world: World, uid: str) -> None:
+    sent = bodied(stopped(world, uid), policy={"version": "7.2", "conditions": []})
+    record(world, {**sent, "actor": {"type": "agent", "name": "writer"}})
+    page = signed_in(world.ada).get(f"/runs/{uid}/audits/").content.decode()
+    row = page[page.index('id="stops"') :]
+    assert '<span class="two">writer</span>' in row
+    assert '<span class="two">version 7.2</span>' in row
