@@ -3,4 +3,4 @@
 set -euo pipefail
 # With it every test process would compile the whole tree again.
 unset PYTHONDONTWRITEBYTECODE
-exec .venv/bin/python -m pytest -n 3 --dist loadgroup --no-loadscope-reorder -q "$@"
+exec .venv/bin/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder -q "$@"

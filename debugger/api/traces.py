@@ -3,6 +3,7 @@
 import logging
 import traceback
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from django.db import InterfaceError, OperationalError
@@ -84,7 +85,7 @@ def _file(request: HttpRequest) -> SourceFile:
 
 def _log(error: Exception) -> None:
     """Log an exception's sort and places: its own words may hold what was sent."""
-    places = (f"{step.filename}:{step.lineno}" for step in traceback.extract_tb(error.__traceback__)[-4:])
+    places = (f"{Path(step.filename).name}:{step.lineno}" for step in traceback.extract_tb(error.__traceback__)[-4:])
     _logger.error("failed with %s at %s", type(error).__name__, " ".join(places))
 
 
