@@ -85,7 +85,8 @@ def _file(request: HttpRequest) -> SourceFile:
 
 def _log(error: Exception) -> None:
     """Log an exception's sort and places: its own words may hold what was sent."""
-    places = (f"{Path(step.filename).name}:{step.lineno}" for step in traceback.extract_tb(error.__traceback__)[-4:])
+    steps = traceback.extract_tb(error.__traceback__)[-4:]
+    places = (f"{Path(step.filename).name}:{step.lineno}" for step in steps)
     _logger.error("failed with %s at %s", type(error).__name__, " ".join(places))
 
 
