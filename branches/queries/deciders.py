@@ -45,12 +45,12 @@ def deciders_of(workspace: Workspace, author: str, about: str | None = None) -> 
     """
     at = now()
     asked = policy_of(workspace, at).of(ChangeClass.CP, at)
-    present = _others(roster_of(workspace, at), asked, {author, about})
-    lately = _others(_left_lately(workspace, at), asked, {author, about})
-    if not present and not lately:
-        present = _others(roster_of(workspace, at), asked, {author})
+    roster, left = roster_of(workspace, at), _left_lately(workspace, at)
+    voters, counted = _of_the_nearest_role(roster, left, asked, {author, about})
+    if not counted:
+        voters, counted = _of_the_nearest_role(roster, left, asked, {author})
     people = max((rule.people for rule in asked.rules), default=2)
-    return Deciders(asked, present, min(people, len({*present, *lately})))
+    return Deciders(asked, voters, min(people, counted))
 
 
 def _left_lately(workspace: Workspace, at: datetime) -> Mapping[str, Voter]:
@@ -62,10 +62,18 @@ def _left_lately(workspace: Workspace, at: datetime) -> Mapping[str, Voter]:
     return {uid: Voter(uid, frozenset(standings)) for uid, standings in taken.items()}
 
 
-def _others(roster: Mapping[str, Voter], asked: ClassPolicy, without: set[str | None]) -> Mapping[str, Voter]:
-    others = {uid: voter for uid, voter in roster.items() if uid not in without}
-    fit = {uid: voter for uid, voter in others.items() if _fills_any(voter, asked.rules)}
-    return fit or {uid: voter for uid, voter in others.items() if _approves(voter)}
+def _of_the_nearest_role(
+    roster: Mapping[str, Voter], left: Mapping[str, Voter], asked: ClassPolicy, without: set[str | None]
+) -> tuple[Mapping[str, Voter], int]:
+    """Return who of one sort is here, and how many they are with those of that sort who left lately."""
+    for is_one in (lambda voter: _fills_any(voter, asked.rules), _approves):
+        here, gone = (
+            {uid: voter for uid, voter in each.items() if uid not in without and is_one(voter)}
+            for each in (roster, left)
+        )
+        if here or gone:
+            return here, len({*here, *gone})
+    return {}, 0
 
 
 def _fills_any(voter: Voter, rules: Collection[Rule]) -> bool:

@@ -60,6 +60,18 @@ def test_whoever_takes_the_others_roles_still_needs_them_for_a_week(
     assert was_adopted(change)
 
 
+def test_whoever_left_without_ever_being_asked_here_is_not_counted(world: World) -> None:
+    admins(world, world.rosa, world.linus)
+    grant_role(person=world.grace, workspace=world.workspace, role=Role.APPROVER, held=False)
+    two = [{"name": "two", "role": "approver", "people": 2}]
+    adopt_policy(workspace=world.workspace, text=with_rules(two))
+    change = give_role(person=world.rosa, workspace=world.workspace, subject=world.ada, role=Role.APPROVER)
+    assert change is not None
+    assert change.needed == 1
+    decide_change(person=world.linus, change=change, word="approved", digest=change.digest)
+    assert was_adopted(change)
+
+
 def test_a_vote_of_somebody_who_lost_the_role_counts_no_more(world: World) -> None:
     adopt_policy(
         workspace=world.workspace, text=with_rules([{"name": "two", "role": "approver", "people": 2}])
