@@ -190,7 +190,7 @@ class AuthorityLife(RuleBasedStateMachine):
         elif not self._permit_waits():
             odds["issue"] = 6.0
         else:
-            odds |= {"redeem": 4.0, "lose_the_operator": 0.5, "let_the_permit_run_out": 0.5}
+            odds |= {"redeem": 4.0, "lose_the_operator": 2.0, "let_the_permit_run_out": 0.5}
             odds |= {"stay_away": 0.5}
         return odds
 

@@ -13,4 +13,4 @@ def test_a_seeded_fault_is_found(world_of_fakes: FakeWorld, fault: str) -> None:
     machine = type("Life", (AuthorityLife,), {"stage": Stage(world_of_fakes), "steps": 0})
     # The database holds some rules by itself: a fault that it stops is found as well.
     with FAULTS[fault](), pytest.raises((Found, IntegrityError)):
-        run_state_machine_as_test(machine, settings=lives(120, 40))
+        run_state_machine_as_test(machine, settings=lives(400, 40))
