@@ -2,7 +2,8 @@
 
 from celery import shared_task
 
-from branches.commands.change_policy import apply_roles, expire_changes
+from branches.commands.apply_change import apply_changes
+from branches.commands.decide_change import expire_changes
 from branches.commands.deliver_notices import deliver_notices
 from branches.commands.expire_requests import expire_requests
 from branches.commands.run_job import run_job, sweep_jobs
@@ -26,7 +27,7 @@ def sweep() -> None:
     sweep_outcomes()
     expire_requests()
     expire_changes()
-    apply_roles()
+    apply_changes()
     supersede_by_policy()
     sweep_notices()
     reevaluate_audits()

@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from branches.commands.admit import grant_role, issue_token, make_workspace, pair_recorder
-from branches.commands.change_policy import adopt_policy
 from branches.commands.ingest_receipts import IngestReport, ingest_receipts
+from branches.commands.propose_change import adopt_policy
 from branches.commands.publish_workflow import publish_workflow
 from branches.evidence import ids
 from branches.evidence.boxes import BoxKey

@@ -2,11 +2,13 @@
 
 from django.db import transaction
 
-from branches.commands.append_receipt import Actor
-from branches.commands.change_policy import require_admin
+from branches.commands.append_receipt import Actor, lock_names
+from branches.commands.change_role import require_member
 from branches.commands.groups import make_group, set_membership
+from branches.commands.propose_change import propose_membership, require_admin
 from branches.commands.refusal import Refused
-from branches.models import Group, Person, Workspace
+from branches.models import Group, Person, PolicyChange, Workspace
+from branches.queries.standings import groups_of
 
 
 def add_group(*, person: Person, workspace: Workspace, name: str) -> Group:
@@ -17,8 +19,20 @@ def add_group(*, person: Person, workspace: Workspace, name: str) -> Group:
     return make_group(workspace=workspace, name=name, actor=Actor.person(person))
 
 
-def change_membership(*, person: Person, group: Group, subject: Person, held: bool) -> None:
-    """Let somebody of the workspace join a group, or leave it. Raises Refused."""
+def change_membership(*, person: Person, group: Group, subject: Person, held: bool) -> PolicyChange | None:
+    """Let somebody of the workspace join a group, or leave it. Raises Refused.
+
+    Returns the change that others decide where somebody joins: who stands for which group is what a policy
+    counts by. Leaving is at once, for it only takes.
+    """
+    workspace = group.workspace
     with transaction.atomic():
-        require_admin(person, group.workspace)
-        set_membership(group=group, person=subject, held=held, actor=Actor.person(person))
+        lock_names([f"policy {workspace.uid}", f"roles {workspace.uid}"])
+        require_admin(person, workspace)
+        if held:
+            require_member(subject, workspace)
+            if group.uid in groups_of(subject, workspace):
+                return None
+            return propose_membership(person=person, group=group, subject=subject)
+        set_membership(group=group, person=subject, held=False, actor=Actor.person(person))
+    return None

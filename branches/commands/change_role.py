@@ -7,7 +7,7 @@ from django.db import transaction
 
 from branches.commands.admit import grant_role
 from branches.commands.append_receipt import Actor, lock_names
-from branches.commands.change_policy import propose_role, require_admin
+from branches.commands.propose_change import propose_role, require_admin
 from branches.commands.refusal import Refused
 from branches.models import Person, PolicyChange, Role, Workspace
 from branches.queries.clock import now, stamp
@@ -16,8 +16,8 @@ from branches.queries.policy_page import destinations_here
 from branches.queries.standings import roles_of, roster_of, standings_of
 from branches.rules.quorum import Standing
 
-OF_AUTHORITY: Final = frozenset({Role.APPROVER, Role.DESTINATION_OWNER, Role.POLICY_ADMIN})
-"""Roles whose holders let something happen: who gets one is a change of class CP."""
+_OF_AUTHORITY: Final = frozenset({Role.APPROVER, Role.DESTINATION_OWNER, Role.POLICY_ADMIN})
+"""Roles whose holders let something happen under any policy: who gets one is a change of class CP."""
 CLASSES: Final = ("C2", "C3", "C4", "CP")
 """What an approver's role may be scoped to; without a scope it is every class of branches."""
 
@@ -41,7 +41,7 @@ def give_role(
         lock_names([f"policy {workspace.uid}", f"roles {workspace.uid}"])
         require_admin(person, workspace)
         require_member(subject, workspace)
-        if chosen.role in OF_AUTHORITY:
+        if gives_authority(workspace, chosen.role):
             return propose_role(
                 person=person, workspace=workspace, document=role_asked(subject, chosen, ends)
             )
@@ -54,6 +54,12 @@ def give_role(
             actor=Actor.person(person),
         )
     return None
+
+
+def gives_authority(workspace: Workspace, role: str) -> bool:
+    """Return whether a role lets something happen here: by itself, or as the policy asks for its word."""
+    asked = policy_of(workspace).classes.values()
+    return role in _OF_AUTHORITY or any(rule.role == role for each in asked for rule in each.rules)
 
 
 def withdraw_role(

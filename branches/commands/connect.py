@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -9,9 +10,10 @@ from django.db import transaction
 
 from branches.commands.admit import issue_token
 from branches.commands.append_receipt import Actor
-from branches.commands.publish_workflow import publish_workflow
+from branches.commands.propose_change import propose_workflow
+from branches.commands.publish_workflow import LOWERS, publish_workflow
 from branches.commands.refusal import Refused
-from branches.models import Person, Role, Workflow, Workspace
+from branches.models import Person, PolicyChange, Role, Workflow, Workspace
 from branches.queries.standings import roles_of
 from branches.queries.workflow_text import read_workflow_text
 from branches.queries.yaml_text import TextProblem
@@ -30,14 +32,33 @@ RECORDER_LIVES: Final = timedelta(days=90)
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}")
 
 
-def declare_workflow(*, person: Person, workspace: Workspace, text: str) -> Workflow:
-    """Publish the workflow that a YAML or JSON text declares. Raises Refused with field and rule."""
+@dataclass(frozen=True, slots=True)
+class DeclaredWorkflow:
+    """What became of a declaration: it is published, or a change that others decide on."""
+
+    workflow: Workflow | None
+    change: PolicyChange | None
+
+
+def declare_workflow(*, person: Person, workspace: Workspace, text: str) -> DeclaredWorkflow:
+    """Publish the workflow that a YAML or JSON text declares. Raises Refused with field and rule.
+
+    Where it asks less for than what is published, it is proposed, and others decide first.
+    """
     _require_engineer(person, workspace)
     try:
         declaration = read_workflow_text(text)
     except TextProblem as problem:
         raise Refused(rule=f"{problem.rule.partition(':')[0]}", field=f"line {problem.line}") from None
-    return publish_workflow(workspace=workspace, publisher=person.uid, declaration=declaration)
+    try:
+        row = publish_workflow(workspace=workspace, publisher=person.uid, declaration=declaration)
+        return DeclaredWorkflow(row, None)
+    except Refused as refused:
+        if refused.rule != LOWERS:
+            raise
+    return DeclaredWorkflow(
+        None, propose_workflow(person=person, workspace=workspace, declaration=declaration)
+    )
 
 
 def issue_recorder_token(*, person: Person, workspace: Workspace, name: str, runtime: str) -> str:

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from branches.commands.admit import end_token, issue_token
 from branches.commands.append_receipt import Actor
-from branches.commands.change_policy import require_admin
+from branches.commands.propose_change import require_admin
 from branches.commands.refusal import Refused
 from branches.models import ApiToken, Person, TokenUse, Workspace
 from branches.queries.clock import now

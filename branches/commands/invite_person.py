@@ -15,8 +15,8 @@ from django.db import transaction
 from branches.commands.admit import grant_role
 from branches.commands.append_receipt import Actor, lock_names
 from branches.commands.append_to_workspace import append_to_workspace
-from branches.commands.change_policy import propose_role, require_admin
-from branches.commands.change_role import OF_AUTHORITY, checked_role, checked_until, role_asked
+from branches.commands.change_role import checked_role, checked_until, gives_authority, role_asked
+from branches.commands.propose_change import propose_role, require_admin
 from branches.commands.refusal import Refused
 from branches.evidence import canonical, ids
 from branches.models import Invitation, InvitationEnd, Person, Role, Workspace
@@ -110,7 +110,7 @@ def accept_invitation(*, person: Person, invitation: Invitation) -> Accepted:
         lock_names([f"policy {workspace.uid}", f"roles {workspace.uid}"])
         require_open(invitation)
         asked = [Standing(each["role"], each["scope"]) for each in invited_roles(invitation)]
-        given = [each for each in asked if each.role not in OF_AUTHORITY]
+        given = [each for each in asked if not gives_authority(workspace, each.role)]
         if not given and not roles_of(person, workspace):
             # Somebody has to belong here before others can decide what else they may do.
             given = [Standing(Role.VIEWER)]
@@ -122,7 +122,7 @@ def accept_invitation(*, person: Person, invitation: Invitation) -> Accepted:
                 until=checked_until(workspace, each, None),
                 actor=Actor.person(inviter),
             )
-        proposed = [each for each in asked if each.role in OF_AUTHORITY]
+        proposed = [each for each in asked if each not in given]
         for each in proposed:
             _propose(workspace, inviter, person, each)
         _end(invitation, "accepted", person)

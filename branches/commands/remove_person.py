@@ -4,9 +4,9 @@ from django.db import transaction
 
 from branches.commands.admit import grant_role
 from branches.commands.append_receipt import Actor, lock_names
-from branches.commands.change_policy import require_admin
 from branches.commands.change_role import require_another_admin
 from branches.commands.groups import set_membership
+from branches.commands.propose_change import require_admin
 from branches.commands.refusal import Refused
 from branches.models import Group, Person, Role, Workspace
 from branches.queries.standings import standings_of

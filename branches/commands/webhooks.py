@@ -9,7 +9,7 @@ from django.db import transaction
 
 from branches.commands.append_receipt import Actor, lock_names
 from branches.commands.append_to_workspace import append_to_workspace
-from branches.commands.change_policy import require_admin
+from branches.commands.propose_change import require_admin
 from branches.commands.refusal import Refused
 from branches.evidence import ids
 from branches.models import NoticeKind, Person, Webhook, Workspace

@@ -27,7 +27,7 @@ PREFIXES: Final[tuple[str, ...]] = (
     "hook",  # webhook
     "grp",  # group of people
     "inv",  # invitation
-    "pol",  # change of a policy, or of a role that gives authority
+    "pol",  # change of class CP
 )
 RANDOM_PART: Final = "[a-z2-7]{24}"
 ID_PATTERN: Final = f"(?:{'|'.join(PREFIXES)})_{RANDOM_PART}"

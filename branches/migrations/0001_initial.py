@@ -163,7 +163,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('uid', models.CharField(max_length=40, unique=True)),
-                ('sort', models.CharField(choices=[('policy', 'Policy'), ('role', 'Role')], max_length=8)),
+                ('sort', models.CharField(choices=[('policy', 'Policy'), ('role', 'Role'), ('group', 'Group'), ('workflow', 'Workflow')], max_length=8)),
                 ('version', models.CharField(max_length=32)),
                 ('digest', models.CharField(max_length=80)),
                 ('document', models.TextField()),
@@ -265,11 +265,11 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
-            name='RoleApplied',
+            name='ChangeApplied',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('at', models.DateTimeField()),
-                ('change', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='roles_given', to='branches.policychange')),
+                ('change', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='applied', to='branches.policychange')),
             ],
             options={
                 'abstract': False,

@@ -47,7 +47,7 @@ from branches.models.people import (
     Workspace,
     WorkspaceReceipt,
 )
-from branches.models.policies import PolicyChange, PolicyChangeEnd, PolicySort, PolicyVote, RoleApplied
+from branches.models.policies import ChangeApplied, PolicyChange, PolicyChangeEnd, PolicySort, PolicyVote
 from branches.models.runs import MapBlock, Receipt, Run
 from branches.models.workflows import Contract, Workflow
 
@@ -58,6 +58,7 @@ __all__ = [
     "AuditState",
     "AuditWatch",
     "BranchWork",
+    "ChangeApplied",
     "ConfigurationPin",
     "Contract",
     "Decision",
@@ -94,7 +95,6 @@ __all__ = [
     "ResumePermit",
     "Revocation",
     "Role",
-    "RoleApplied",
     "RoleGrant",
     "Run",
     "SealedEdit",

@@ -1,4 +1,4 @@
-"""Changes of class CP: a new policy, or a role that gives authority; decided by others, effective later."""
+"""Changes of class CP: a policy, or what lowers what one asks for; decided by others, effective later."""
 
 from typing import ClassVar
 
@@ -14,10 +14,12 @@ class PolicySort(models.TextChoices):
 
     POLICY = "policy", "Policy"
     ROLE = "role", "Role"
+    GROUP = "group", "Group"
+    WORKFLOW = "workflow", "Workflow"
 
 
 class PolicyChange(AppendOnly):
-    """Somebody proposes a policy or a role, bound to its digest; the exact canonical bytes are kept."""
+    """Somebody proposes one, bound to its digest; the exact canonical bytes are kept."""
 
     uid = models.CharField(max_length=40, unique=True)
     workspace = models.ForeignKey(Workspace, models.PROTECT, related_name="policy_changes")
@@ -37,10 +39,10 @@ class PolicyChange(AppendOnly):
         indexes: ClassVar = [models.Index(fields=["workspace", "sort", "-id"])]
 
 
-class RoleApplied(AppendOnly):
-    """An adopted role was given: once, whatever was sent twice."""
+class ChangeApplied(AppendOnly):
+    """An adopted change was carried out: once, whatever was sent twice."""
 
-    change = models.OneToOneField(PolicyChange, models.PROTECT, related_name="roles_given")
+    change = models.OneToOneField(PolicyChange, models.PROTECT, related_name="applied")
     at = models.DateTimeField()
 
 

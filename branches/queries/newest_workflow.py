@@ -10,6 +10,13 @@ def newest_workflow(workspace: Workspace, name: str) -> Workflow | None:
     return Workflow.objects.filter(workspace=workspace, name=name).order_by("-id").first()
 
 
+def version_before(workspace: Workspace, name: str, version: str) -> Workflow | None:
+    """Return what a version is compared with: the newest other one that was there before it."""
+    rows = Workflow.objects.filter(workspace=workspace, name=name).order_by("-id")
+    known = rows.filter(version=version).first()
+    return rows.first() if known is None else rows.filter(pk__lt=known.pk).first()
+
+
 def is_published(workspace: Workspace, name: str) -> bool:
     """Whether any version of a workflow is published here."""
     return newest_workflow(workspace, name) is not None

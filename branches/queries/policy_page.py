@@ -4,12 +4,13 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
-from branches.models import ApprovalRequest, Person, PolicyChange, PolicySort, Workflow, Workspace
+from branches.models import ApprovalRequest, Group, Person, PolicyChange, PolicySort, Workflow, Workspace
 from branches.queries.clock import now
 from branches.queries.deciders import deciders_of
 from branches.queries.declarations import read_workflow
+from branches.queries.newest_workflow import version_before
 from branches.queries.policies import policy_of, policy_row
 from branches.queries.policy_text import PolicyProblem, as_text, default_document, default_text
 from branches.queries.rule_words import rule_words
@@ -139,10 +140,7 @@ def _change_row(row: PolicyChange, person: Person, current: Mapping[str, Any]) -
     votes = list(row.votes.all())
     has_voted = any(vote.person_id == person.pk for vote in votes)
     is_own = row.author_id == person.pk
-    if row.sort == PolicySort.POLICY:
-        title, changed = f"policy {row.version}", differences(dict(current), asked)
-    else:
-        title, changed = _role_title(asked), ()
+    title, changed = _title(row, asked), _changed(row, asked, current)
     author = row.author.uid if row.author is not None else ""
     may = not hasattr(row, "end") and person.uid in deciders_of(row.workspace, author, about_of(row)).voters
     given = sum(1 for vote in votes if vote.word == "approved")
@@ -150,12 +148,44 @@ def _change_row(row: PolicyChange, person: Person, current: Mapping[str, Any]) -
 
 
 def about_of(row: PolicyChange) -> str | None:
-    """Return whom a proposed role is for, or None of a policy."""
-    return str(json.loads(row.document)["person"]) if row.sort == PolicySort.ROLE else None
+    """Return whom a proposed role or membership is for, or None of what is about nobody."""
+    return str(json.loads(row.document)["person"]) if row.sort in _ABOUT_SOMEBODY else None
+
+
+_ABOUT_SOMEBODY: Final = frozenset({PolicySort.ROLE, PolicySort.GROUP})
+
+
+def _changed(
+    row: PolicyChange, asked: Mapping[str, Any], policy: Mapping[str, Any]
+) -> tuple[Difference, ...]:
+    """Return what a text changes: of the policy in effect, or of the workflow's version before it."""
+    match row.sort:
+        case PolicySort.POLICY:
+            return differences(dict(policy), dict(asked))
+        case PolicySort.WORKFLOW:
+            before = version_before(row.workspace, asked["workflow"], asked["version"])
+            return differences({} if before is None else json.loads(before.declaration), dict(asked))
+    return ()
+
+
+def _title(row: PolicyChange, asked: Mapping[str, Any]) -> str:
+    match row.sort:
+        case PolicySort.POLICY:
+            return f"policy {row.version}"
+        case PolicySort.WORKFLOW:
+            return f"workflow {asked['workflow']} {row.version}, which asks less for than what is published"
+        case PolicySort.GROUP:
+            group = Group.objects.filter(workspace=row.workspace, uid=asked["group"]).first()
+            return f"{_called(asked['person'])} into the group {'gone' if group is None else group.name}"
+    return _role_title(asked)
+
+
+def _called(uid: str) -> str:
+    return Person.objects.filter(uid=uid).values_list("username", flat=True).first() or "somebody"
 
 
 def _role_title(asked: Mapping[str, Any]) -> str:
-    who = Person.objects.filter(uid=asked["person"]).values_list("username", flat=True).first() or "somebody"
+    who = _called(asked["person"])
     scope = f" of {asked['scope']}" if asked["scope"] else ""
     until = f" until {asked['until'][:10]}" if asked["until"] else ""
     return f"{who} as {str(asked['role']).replace('_', ' ')}{scope}{until}"

@@ -49,6 +49,11 @@ def roster_of(
     return {uid: Voter(uid, roles, groups.get(uid, frozenset())) for uid, roles in standings.items() if roles}
 
 
+def groups_of(person: Person, workspace: Workspace) -> frozenset[str]:
+    """Return the ids of the groups that a person is in now."""
+    return _groups(workspace, None).get(person.uid, frozenset())
+
+
 def _groups(workspace: Workspace, as_of: datetime | None) -> dict[str, frozenset[str]]:
     rows = GroupMember.objects.filter(group__workspace=workspace).order_by("id")
     if as_of is not None:

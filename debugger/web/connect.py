@@ -14,6 +14,7 @@ from branches.commands.refusal import Refused
 from branches.queries.connect_page import connect_page
 from branches.queries.workflow_text import starter
 from debugger.web.access import PageRequest, member, said_no
+from debugger.web.changes import waits
 from debugger.web.confirmation import confirmed
 
 RUNTIMES: Final = tuple(RECORDER_SCOPES)
@@ -32,10 +33,15 @@ def publish(request: PageRequest) -> HttpResponse:
     """Publish a workflow from its text, or from a file that was chosen."""
     text = _text(request)
     try:
-        row = declare_workflow(person=request.user, workspace=request.workspace, text=text)
+        done = declare_workflow(person=request.user, workspace=request.workspace, text=text)
     except Refused as refused:
         return _page(request, text=text, status=422, refused=refused)
-    messages.success(request, f"{row.name} {row.version} is published, and never changes from here on.")
+    if done.workflow is None:
+        words = waits(done.change) or "It is published."
+        messages.info(request, f"It asks less for than what is published. {words}")
+        return redirect("policies")
+    name = f"{done.workflow.name} {done.workflow.version}"
+    messages.success(request, f"{name} is published, and never changes from here on.")
     return redirect("connect")
 
 

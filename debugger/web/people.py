@@ -15,6 +15,7 @@ from branches.commands.remove_person import remove_person
 from branches.queries.lookups import group_named, member_named
 from branches.queries.people_page import people_page
 from debugger.web.access import PageRequest, for_readers, member, refuse
+from debugger.web.changes import waits
 from debugger.web.confirmation import confirmed
 from debugger.web.second_factor import with_second_factor
 from debugger.web.workspaces import choose_workspace
@@ -57,12 +58,7 @@ def give(request: PageRequest) -> HttpResponse:
     except Refused as refused:
         refuse(request, refused)
         return redirect("people")
-    if change is None or hasattr(change, "roles_given"):
-        messages.success(request, "The role is given.")
-    elif hasattr(change, "end"):
-        messages.success(request, "Adopted on your word: the role is given when the policy’s delay is over.")
-    else:
-        messages.success(request, f"Proposed: {change.needed} of the others have to agree.")
+    messages.success(request, waits(change) or "The role is given.")
     return redirect("people")
 
 
@@ -126,11 +122,13 @@ def membership(request: PageRequest, uid: str) -> HttpResponse:
     group = group_named(request.workspace, uid)
     subject = member_named(request.workspace, form.get("person", ""))
     try:
-        change_membership(person=request.user, group=group, subject=subject, held=form.get("act") == "join")
+        change = change_membership(
+            person=request.user, group=group, subject=subject, held=form.get("act") == "join"
+        )
     except Refused as refused:
         refuse(request, refused)
     else:
-        messages.success(request, "The group is changed.")
+        messages.success(request, waits(change) or "The group is changed.")
     return redirect("people")
 
 

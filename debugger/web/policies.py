@@ -5,12 +5,8 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST
 
-from branches.commands.change_policy import (
-    PolicyRefused,
-    decide_change,
-    propose_policy,
-    withdraw_change,
-)
+from branches.commands.decide_change import decide_change, withdraw_change
+from branches.commands.propose_change import PolicyRefused, propose_policy
 from branches.commands.refusal import Refused
 from branches.queries.lookups import change_named
 from branches.queries.policy_page import policy_page

@@ -11,9 +11,9 @@ import yaml
 from django.db import DatabaseError, transaction
 
 from branches.commands.admit import grant_role
-from branches.commands.change_policy import adopt_policy
 from branches.commands.fork_branch import fork_branch
 from branches.commands.measure_state import measure_state
+from branches.commands.propose_change import adopt_policy
 from branches.database_rules import MESSAGE
 from branches.evidence import ids
 from branches.models import (

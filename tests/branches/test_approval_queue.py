@@ -206,17 +206,17 @@ def test_a_workflow_cannot_let_drift_of_an_approval_queue_be_accepted(world: Wor
     key = {"probe": probe, "target": "queue"}
     declared = declaration(version="1.0.1", state_keys={"queue": {**key, "acknowledgeable": True}})
     with pytest.raises(Refused) as refused:
-        publish_workflow(workspace=world.workspace, publisher="tests", declaration=declared)
+        publish_workflow(workspace=world.workspace, publisher=world.workspace.uid, declaration=declared)
     assert (refused.value.field, refused.value.rule) == (
         "state_keys.*.acknowledgeable",
         "never_acknowledgeable",
     )
     for number, allowed in enumerate(({}, {"acknowledgeable": False})):
         declared = declaration(version=f"1.1.{number}", state_keys={"queue": {**key, **allowed}})
-        publish_workflow(workspace=world.workspace, publisher="tests", declaration=declared)
+        publish_workflow(workspace=world.workspace, publisher=world.workspace.uid, declaration=declared)
     others = {"tools": {"probe": "mcp_tools", "target": "tools", "acknowledgeable": True}}
     declared = declaration(version="1.2.0", state_keys=others)
-    publish_workflow(workspace=world.workspace, publisher="tests", declaration=declared)
+    publish_workflow(workspace=world.workspace, publisher=world.workspace.uid, declaration=declared)
 
 
 def test_drift_that_a_probe_says_is_never_accepted_is_not_even_where_a_workflow_allowed_it(

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from branches.commands.admit import grant_role
-from branches.commands.change_policy import adopt_policy
 from branches.commands.issue_permit import issue_permit
 from branches.commands.pin_configuration import change_configuration
+from branches.commands.propose_change import adopt_policy
 from branches.commands.request_approval import request_approval, withdraw_request
 from branches.evidence import ids
 from branches.models import (

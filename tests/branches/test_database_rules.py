@@ -8,9 +8,10 @@ from django.core.checks import Critical
 from django.db import connection
 
 from branches.commands.admit import grant_role
-from branches.commands.change_policy import adopt_policy, decide_change, propose_policy
 from branches.commands.decide import decide, revoke_authority
+from branches.commands.decide_change import decide_change
 from branches.commands.issue_permit import issue_permit
+from branches.commands.propose_change import adopt_policy, propose_policy
 from branches.commands.redeem_permit import redeem_permit
 from branches.commands.request_approval import request_approval, withdraw_request
 from branches.database_rules import RULES, DatabaseRule, check_rules, install_rules, missing_rules

@@ -7,8 +7,10 @@ import pytest
 import yaml
 
 from branches.commands.admit import grant_role
-from branches.commands.change_policy import adopt_policy, apply_roles, decide_change, propose_policy
+from branches.commands.apply_change import apply_changes
 from branches.commands.change_role import give_role, withdraw_role
+from branches.commands.decide_change import decide_change
+from branches.commands.propose_change import adopt_policy, propose_policy
 from branches.commands.refusal import Refused
 from branches.commands.remove_person import remove_person
 from branches.models import Person, PolicyChange, Role
@@ -133,7 +135,7 @@ def test_a_role_that_was_agreed_is_not_given_to_whoever_was_removed_meanwhile(wo
     assert change is not None
     remove_person(person=world.rosa, workspace=world.workspace, subject=world.linus)
     decide_change(person=world.grace, change=change, word="approved", digest=change.digest)
-    apply_roles()
+    apply_changes()
     assert roles_of(world.linus, world.workspace) == frozenset()
 
 

@@ -8,10 +8,10 @@ import yaml
 
 from branches.commands.admit import grant_role
 from branches.commands.audit_arrivals import audit_arrivals
-from branches.commands.change_policy import adopt_policy
 from branches.commands.check_outcome import check_outcome
 from branches.commands.decide import decide, revoke_authority
 from branches.commands.expire_requests import expire_requests
+from branches.commands.propose_change import adopt_policy
 from branches.commands.request_approval import request_approval, withdraw_request
 from branches.commands.sweep_notices import OUTCOME_DUE, SOON, sweep_notices
 from branches.models import ApprovalRequest, Notice, NoticeKind, Person, Role

@@ -7,9 +7,9 @@ import pytest
 from branches.commands.admit import grant_role
 from branches.commands.append_receipt import Actor
 from branches.commands.change_group import add_group, change_membership
-from branches.commands.change_policy import decide_change
 from branches.commands.change_role import give_role, withdraw_role
-from branches.commands.groups import make_group
+from branches.commands.decide_change import decide_change
+from branches.commands.groups import make_group, set_membership
 from branches.commands.refusal import Refused
 from branches.commands.remove_person import remove_person
 from branches.models import Person, Role, RoleGrant, WorkspaceReceipt
@@ -166,7 +166,7 @@ def test_an_admin_whose_role_ends_or_who_is_switched_off_does_not_count_as_anoth
 def test_whoever_leaves_loses_every_role_and_group_in_one_go(world: World, admin: Person) -> None:
     grant_role(person=world.grace, workspace=world.workspace, role=Role.ENGINEER)
     group = make_group(workspace=world.workspace, name="safety")
-    change_membership(person=admin, group=group, subject=world.grace, held=True)
+    set_membership(group=group, person=world.grace, held=True)
     before = length(world)
     remove_person(person=admin, workspace=world.workspace, subject=world.grace)
     assert world.grace.uid not in roster_of(world.workspace)
@@ -181,8 +181,12 @@ def test_a_group_is_joined_and_left_and_named_once(world: World, admin: Person) 
         add_group(person=admin, workspace=world.workspace, name="safety")
     with pytest.raises(Refused, match="group: pattern"):
         add_group(person=admin, workspace=world.workspace, name="Two words")
-    change_membership(person=admin, group=group, subject=world.ada, held=True)
+    change = change_membership(person=admin, group=group, subject=world.ada, held=True)
+    assert change is not None
+    assert roster_of(world.workspace)[world.ada.uid].groups == frozenset()
+    decide_change(person=world.grace, change=change, word="approved", digest=change.digest)
     assert roster_of(world.workspace)[world.ada.uid].groups == {group.uid}
+    assert change_membership(person=admin, group=group, subject=world.ada, held=True) is None
     change_membership(person=admin, group=group, subject=world.ada, held=False)
     assert roster_of(world.workspace)[world.ada.uid].groups == frozenset()
     with pytest.raises(Refused, match="unknown_here"):

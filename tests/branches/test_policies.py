@@ -8,16 +8,9 @@ import yaml
 from django.db import IntegrityError, transaction
 
 from branches.commands.admit import grant_role
-from branches.commands.change_policy import (
-    PolicyRefused,
-    adopt_policy,
-    decide_change,
-    expire_changes,
-    propose_policy,
-    propose_role,
-    withdraw_change,
-)
 from branches.commands.decide import decide
+from branches.commands.decide_change import decide_change, expire_changes, withdraw_change
+from branches.commands.propose_change import PolicyRefused, adopt_policy, propose_policy, propose_role
 from branches.commands.refusal import Refused
 from branches.commands.request_approval import request_approval
 from branches.commands.supersede_requests import supersede_by_policy

@@ -69,7 +69,9 @@ def begun(world: World, name: str, contract: dict[str, Any]) -> str:
             },
         },
     )
-    world.workflow = publish_workflow(workspace=world.workspace, publisher="tests", declaration=declared)
+    world.workflow = publish_workflow(
+        workspace=world.workspace, publisher=world.workspace.uid, declaration=declared
+    )
     uid = ids.mint("run")
     bare = {"agents": [], "routing": None}
     sent(

@@ -20,10 +20,10 @@ from branches.commands import redeem_permit as redeeming
 from branches.commands import request_approval as requesting
 from branches.commands import supersede_requests as superseding
 from branches.commands.admit import grant_role, issue_token, pair_recorder
-from branches.commands.change_policy import adopt_policy
 from branches.commands.expire_requests import expire_requests
 from branches.commands.groups import make_group, set_membership
 from branches.commands.pin_configuration import change_configuration
+from branches.commands.propose_change import adopt_policy
 from branches.commands.refusal import Refused
 from branches.evidence import ids
 from branches.evidence.boxes import BoxKey

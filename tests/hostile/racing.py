@@ -2,7 +2,8 @@
 
 import multiprocessing
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from django.db import connections
@@ -32,6 +33,53 @@ def race(acts: Sequence[Act]) -> list[str]:
     for each in running:
         each.join(_LIMIT_S)
     return [found[index] for index in range(len(acts))]
+
+
+type Race = Callable[[Sequence[Act]], list[str]]
+
+
+@contextmanager
+def runners(count: int) -> Iterator[Race]:
+    """Fork that many processes once; what is given performs so many acts in them, as often as it is called.
+
+    They keep their connections from race to race, as a server's processes do. An act has to be picklable:
+    what it closes over is as it was when it was handed over, and module state as it was at the fork.
+    """
+    connections.close_all()
+    forking = multiprocessing.get_context("fork")
+    gate = forking.Barrier(count)
+    ways = [forking.Pipe() for _ in range(count)]
+    running = [forking.Process(target=_perform_all, args=(theirs, gate)) for _, theirs in ways]
+    for each in running:
+        each.start()
+
+    def run(acts: Sequence[Act]) -> list[str]:
+        for (ours, _), act in zip(ways, acts, strict=True):
+            ours.send(act)
+        return [_heard(ours) for ours, _ in ways]
+
+    try:
+        yield run
+    finally:
+        for ours, _ in ways:
+            ours.send(None)
+        for each in running:
+            each.join(_LIMIT_S)
+
+
+def _heard(way: Any) -> str:
+    assert way.poll(_LIMIT_S), "a process of the race gave no word"
+    return str(way.recv())
+
+
+def _perform_all(way: Any, gate: Any) -> None:
+    try:
+        while (act := way.recv()) is not None:
+            gate.wait(_LIMIT_S)
+            way.send(word_of(act))
+    finally:
+        connections.close_all()
+        os._exit(0)
 
 
 def killed(act: Act) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 
@@ -41,7 +41,7 @@ from branches.queries.branch_facts import branch_view
 from branches.queries.receipts import runs_to_verify, verify_run
 from debugger.startup import prepare
 from tests.builders import World, failed_run, make_world, message, run_started
-from tests.hostile.racing import killed, race
+from tests.hostile.racing import killed, race, runners
 from tests.plugins import FakeDestination, FakeProbe, FakeVerifier, FakeWorld
 from tests.words import reconcile as settle
 
@@ -175,56 +175,67 @@ def _sealed(branch: Run) -> dict[str, Any]:
 
 def changed_while_redeemed(trials: str, processes: str) -> list[dict[str, Any]]:
     """Change a branch and redeem its permit at one moment from many processes; nobody may have done both."""
-    outside = fakes()
+    fakes()
     world = new_world()
     found = []
-    for number in range(int(trials)):
-        branch = settled(world, failed_run(world))
-        approve(world, branch)
-        permit = issue_permit.issue_permit(person=world.ada, branch=branch)
-        change = _changes(world, branch, outside)[number % 5]
-        others = [partial(redeem, world, permit)] * (int(processes) - 2)
-        words = race([change, others[0], change, *others[1:]])
-        found.append(
-            {
-                "revoked": number % 5 == 4,
-                "changed": "changed" in words,
-                "redeemed": Redemption.objects.filter(branch=branch).exists(),
-                "redemptions": words.count("redeemed"),
-                "errors": [word for word in words if word.startswith("error")],
-                "superseded": RequestEnd.objects.filter(request__branch=branch, word="superseded").exists(),
-            }
-        )
+    with runners(int(processes)) as run_at_once:
+        for number in range(int(trials)):
+            branch = settled(world, failed_run(world))
+            approve(world, branch)
+            permit = issue_permit.issue_permit(person=world.ada, branch=branch)
+            change = partial(_CHANGES[number % len(_CHANGES)], world, branch)
+            others = [partial(redeem, world, permit)] * (int(processes) - 2)
+            words = run_at_once([change, others[0], change, *others[1:]])
+            found.append(_what_came_of(branch, words))
     return [*found, {"broken": broken_chains()}]
 
 
-def _changes(world: World, branch: Run, outside: FakeWorld) -> list[Callable[[], str]]:
-    def drifts() -> str:
-        outside.states["memory"] = "otherwise"
+def _what_came_of(branch: Run, words: list[str]) -> dict[str, Any]:
+    return {
+        "revoked": "revoked" in words,
+        "changed": "changed" in words,
+        "redeemed": Redemption.objects.filter(branch=branch).exists(),
+        "redemptions": words.count("redeemed"),
+        "errors": [word for word in words if word.startswith("error")],
+        "superseded": RequestEnd.objects.filter(request__branch=branch, word="superseded").exists(),
+    }
+
+
+def _drifts(world: World, branch: Run) -> str:
+    states = registry._load("probes", "fake").world.states
+    states["memory"] = "otherwise"
+    try:
         measure_state.measure_state(branch=branch, key="agent_memory")
-        return "changed"
+    finally:
+        del states["memory"]
+    return "changed"
 
-    def edits() -> str:
-        edit(world, branch)
-        return "changed"
 
-    def decides() -> str:
-        settle(person=world.ada, branch=branch, operation_key=world.operation("mail"), decision="repeat")
-        return "changed"
+def _edits(world: World, branch: Run) -> str:
+    edit(world, branch)
+    return "changed"
 
-    def configures() -> str:
-        from branches.commands.pin_configuration import change_configuration
 
-        change_configuration(person=world.ada, branch=branch, agent="publisher", key="prompt", value="other")
-        return "changed"
+def _decides(world: World, branch: Run) -> str:
+    settle(person=world.ada, branch=branch, operation_key=world.operation("mail"), decision="repeat")
+    return "changed"
 
-    def revokes() -> str:
-        from branches.commands.decide import revoke_authority
 
-        revoke_authority(person=world.grace, branch=branch, reason="not_now")
-        return "revoked"
+def _configures(world: World, branch: Run) -> str:
+    from branches.commands.pin_configuration import change_configuration
 
-    return [edits, decides, configures, drifts, revokes]
+    change_configuration(person=world.ada, branch=branch, agent="publisher", key="prompt", value="other")
+    return "changed"
+
+
+def _revokes(world: World, branch: Run) -> str:
+    from branches.commands.decide import revoke_authority
+
+    revoke_authority(person=world.grace, branch=branch, reason="not_now")
+    return "revoked"
+
+
+_CHANGES: Final = (_edits, _decides, _configures, _drifts, _revokes)
 
 
 def permits_at_once(branches: str, processes: str) -> list[dict[str, Any]]:

@@ -1,9 +1,8 @@
 """Many processes at one permit: one redemption, and never of a branch that was changed after the grant."""
 
-from tests.hostile.arena import ON_POSTGRES, Arena
+from tests.hostile.arena import Arena
 
-# Fifty processes share two cores, and on SQLite one lock that they wait for by sleeping ever longer.
-BRANCHES, PROCESSES, TRIALS = 3, 50, 20 if ON_POSTGRES else 10
+BRANCHES, PROCESSES, TRIALS = 3, 50, 10
 
 
 def test_it_redeems_a_permit_once_whoever_asks(ring: Arena) -> None:
@@ -16,7 +15,7 @@ def test_it_redeems_a_permit_once_whoever_asks(ring: Arena) -> None:
 
 
 def test_it_never_resumes_a_branch_that_was_changed_after_the_grant(ring: Arena) -> None:
-    *trials, last = ring.run("changed_while_redeemed", str(TRIALS), str(PROCESSES), timeout=1200)
+    *trials, last = ring.run("changed_while_redeemed", str(TRIALS), str(PROCESSES), timeout=1800)
     assert len(trials) == TRIALS
     assert [trial for trial in trials if trial["errors"]] == []
     assert [trial for trial in trials if trial["changed"] and trial["redeemed"]] == []

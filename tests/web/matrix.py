@@ -10,10 +10,10 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from branches.commands.admit import grant_role, issue_token
 from branches.commands.ask_for_job import ask_for_job
-from branches.commands.change_policy import propose_role
 from branches.commands.edit_content import edit_message
 from branches.commands.groups import make_group
 from branches.commands.invite_person import invite_person
+from branches.commands.propose_change import propose_role
 from branches.commands.publish_contract import publish_contract
 from branches.commands.request_approval import request_approval
 from branches.commands.webhooks import add_webhook

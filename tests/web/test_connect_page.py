@@ -21,7 +21,7 @@ from debugger.intake import MemoryShelf
 from tests.adapters.otlp_requests import PROTOBUF, agent, as_protobuf
 from tests.adapters.test_otlp_workflow import KEYED, in_protobuf
 from tests.adapters.test_otlp_workflow import text as named
-from tests.builders import World, failed_run
+from tests.builders import World, declaration, failed_run
 from tests.web.cast import signed_in
 
 DECLARED = """
@@ -53,6 +53,17 @@ def test_an_empty_workspace_is_told_to_declare_a_workflow_first(newcomer: Client
     page = text(newcomer.get("/connect/").content)
     assert "Next: workflow. No workflow is declared yet." in page
     assert "No recorder has a token yet." in page
+
+
+def test_a_version_that_asks_less_waits_for_the_others_under_policies(world: World, ada: Client) -> None:
+    declared = declaration(version="2.0.0")
+    declared["tools"]["send_mail"]["effect_class"] = "read"
+    form = {"declaration": json.dumps(declared)}
+    page = text(ada.post("/connect/workflow/", form, follow=True).content)
+    assert "It asks less for than what is published. Proposed: 1 of the others have to agree." in page
+    assert "workflow desk 2.0.0, which asks less for than what is published" in page
+    assert "tools.send_mail.effect_class" in page
+    assert [row.version for row in Workflow.objects.filter(workspace=world.workspace)] == ["1.0.0"]
 
 
 def test_a_few_answers_become_a_declaration_that_publishes_as_it_is(newcomer: Client) -> None:

@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from branches.commands.admit import grant_role, make_workspace
+from branches.commands.decide_change import decide_change
 from branches.commands.groups import make_group
 from branches.commands.invite_person import invite_person
 from branches.models import Group, Invitation, Person, PolicyChange, Role
@@ -84,7 +85,11 @@ def test_whoever_is_no_admin_changes_nothing(world: World, ada: Client) -> None:
 def test_a_group_is_made_and_filled(world: World, admin: Client) -> None:
     admin.post("/people/groups/", {"name": "safety"})
     group = Group.objects.get()
-    admin.post(f"/people/groups/{group.uid}/", {"person": world.ada.uid, "act": "join"})
+    page = admin.post(f"/people/groups/{group.uid}/", {"person": world.ada.uid, "act": "join"}, follow=True)
+    assert "Proposed: 1 of the others have to agree." in page.content.decode()
+    change = PolicyChange.objects.get(sort="group")
+    assert "ada-desk into the group safety" in admin.get("/policies/").content.decode()
+    decide_change(person=world.grace, change=change, word="approved", digest=change.digest)
     assert roster_of(world.workspace)[world.ada.uid].groups == {group.uid}
     assert 'data-group="safety"' in said(admin)
     admin.post(f"/people/groups/{group.uid}/", {"person": world.ada.uid, "act": "leave"})

@@ -212,6 +212,7 @@ PRODUCT: Final[dict[str, Schema]] = {
             "verdict": enum("approved", "rejected"),
             "subject_digest": SHA256,
             "policy": SHA256,
+            "by_requester": BOOLEAN,
         }
     ),
     "request_ended": record(

@@ -64,11 +64,11 @@ WORKSPACE: Final[dict[str, Schema]] = {
     "group_left": _MEMBERSHIP,
     "person_invited": record({"invitation": _INVITATION, "expires_at": TIMESTAMP}),
     "invitation_ended": record({"invitation": _INVITATION, "end": enum("accepted", "withdrawn")}),
-    # A change of class CP: a policy, or a role that gives authority.
+    # A change of class CP: a policy, a role or group that gives authority, a workflow that lowers one.
     "change_proposed": record(
         {
             "change": _CHANGE,
-            "sort": enum("policy", "role"),
+            "sort": enum("policy", "role", "group", "workflow"),
             "digest": SHA256,
             "policy": SHA256,
             "approvals": integer(),

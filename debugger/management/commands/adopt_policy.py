@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from branches.commands.admit import make_workspace
-from branches.commands.change_policy import PolicyRefused, adopt_policy
+from branches.commands.propose_change import PolicyRefused, adopt_policy
 from branches.commands.refusal import Refused
 from branches.queries.policy_text import default_text, read_policy_text
 from debugger.management.database_command import DatabaseCommand

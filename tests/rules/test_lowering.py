@@ -1,0 +1,88 @@
+"""What a newer declaration asks less for: told by its field, and nothing that asks as much or more."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from branches.rules.lowering import (
+    DeclaredDestination,
+    DeclaredReach,
+    DeclaredTool,
+    lowered,
+    lowered_destinations,
+)
+
+_MAIL = DeclaredDestination("imap", "mailbox", is_fixture=False)
+_DESK = DeclaredDestination("http_json", "desk", is_fixture=False)
+_LOCAL = DeclaredDestination("file", "drafts", is_fixture=True)
+_UNTIL = datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def reach(tools: dict[str, DeclaredTool] | None = None, **destinations: DeclaredDestination) -> DeclaredReach:
+    declared = {
+        "send": DeclaredTool("irreversible", "mail"),
+        "file": DeclaredTool("reversible", "desk"),
+        "look": DeclaredTool("read", "desk"),
+        "draft": DeclaredTool("reversible", "local"),
+        **(tools or {}),
+    }
+    return DeclaredReach(declared, {"mail": _MAIL, "desk": _DESK, "local": _LOCAL, **destinations})
+
+
+def without(tool: str) -> DeclaredReach:
+    whole = reach()
+    return replace(whole, tools={name: each for name, each in whole.tools.items() if name != tool})
+
+
+@pytest.mark.parametrize(
+    ("after", "fields"),
+    [
+        (reach(), ()),
+        (reach({"send": DeclaredTool("reversible", "mail")}), ("tools.send.effect_class",)),
+        (reach({"send": DeclaredTool("unknown", "mail")}), ()),
+        (reach({"file": DeclaredTool("read", "desk")}), ("tools.file.effect_class",)),
+        (reach({"file": DeclaredTool("irreversible", "desk")}), ()),
+        (reach({"send": DeclaredTool("irreversible", None)}), ("tools.send.destination",)),
+        (reach({"draft": DeclaredTool("read", "local")}), ()),
+        (reach({"new": DeclaredTool("irreversible", "mail")}), ()),
+        (without("send"), ("tools.send",)),
+        (without("look"), ()),
+        (without("draft"), ()),
+        (reach(mail=replace(_MAIL, is_fixture=True)), ("destinations.mail.fixture",)),
+        (reach(mail=replace(_MAIL, query="file")), ("destinations.mail.query",)),
+        (reach(mail=replace(_MAIL, target="another")), ("destinations.mail.target",)),
+        (reach(local=replace(_LOCAL, is_fixture=False)), ()),
+        (
+            reach(mail=replace(_MAIL, accepted=frozenset({"absent"}), accepted_until=_UNTIL)),
+            ("destinations.mail.accept",),
+        ),
+    ],
+)
+def test_it_names_what_a_version_lowers(after: DeclaredReach, fields: tuple[str, ...]) -> None:
+    assert lowered(reach(), after) == fields
+
+
+@pytest.mark.parametrize(
+    ("answers", "year", "is_lower"),
+    [
+        ({"absent", "present"}, 2027, False),
+        ({"absent"}, 2027, False),
+        (set(), 2029, False),
+        ({"absent", "present", "reverted"}, 2027, True),
+        ({"absent"}, 2028, True),
+    ],
+)
+def test_answers_that_need_no_person_may_become_fewer_and_end_sooner(
+    answers: set[str], year: int, is_lower: bool
+) -> None:
+    before = replace(_MAIL, accepted=frozenset({"absent", "present"}), accepted_until=_UNTIL)
+    until = datetime(year, 1, 1, tzinfo=UTC) if answers else None
+    after = replace(_MAIL, accepted=frozenset(answers), accepted_until=until)
+    found = list(lowered_destinations(reach(mail=before), reach(mail=after)))
+    assert found == (["destinations.mail.accept"] if is_lower else [])
+
+
+def test_of_another_workflow_only_the_destinations_of_one_name_count() -> None:
+    other = DeclaredReach({"send": DeclaredTool("read", "mail")}, {"mail": replace(_MAIL, is_fixture=True)})
+    assert list(lowered_destinations(reach(), other)) == ["destinations.mail.fixture"]
