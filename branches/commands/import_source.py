@@ -63,6 +63,14 @@ class Declared:
 UNDECLARED: Final = Declared()
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is on record of a run by one writer: its own counts by event id, and the newest of all."""
+
+    counts: Mapping[str, int]
+    newest: int
+
+
 def import_source(
     *,
     workspace: Workspace,
@@ -147,7 +155,7 @@ def take_in(
             return Imported(uid, refused=[SourceRefusal("run_started", "workflow", "not_published")])
         declared = replace(declared, workflow=named)
     writer, result = importer_of(workspace), Imported(uid, registry=source.registry)
-    known = _known_counts(uid, writer)
+    known = _on_record(uid, writer, source.receipts)
     receipts = [each for each in source.receipts if not _stands(uid, each, known, live=live)]
     result.duplicates = len(source.receipts) - len(receipts)
     names = _names_of(workspace, uid, declared)
@@ -159,15 +167,15 @@ def take_in(
     return result
 
 
-def _stands(uid: str, receipt: SourceReceipt, known: Mapping[str, int], *, live: bool) -> bool:
+def _stands(uid: str, receipt: SourceReceipt, known: _Known, *, live: bool) -> bool:
     """Whether a fact is on record, and what is said of it now is not compared with that.
 
     A run begins once and a gap is one, whatever another file says of when. A piece that came before the
     spans above it said less of whose fact it was than is known once they are here.
     """
     if receipt.kind == "run_started":
-        return bool(known)
-    return (live or receipt.kind == "recording_gap") and _event_of(uid, receipt) in known
+        return known.newest > 0
+    return (live or receipt.kind == "recording_gap") and _event_of(uid, receipt) in known.counts
 
 
 def _event_of(uid: str, receipt: SourceReceipt) -> str:
@@ -207,13 +215,13 @@ def _names_of(workspace: Workspace, uid: str, declared: Declared) -> Mapping[str
 
 
 def _sent(
-    uid: str, receipts: Iterable[SourceReceipt], known: Mapping[str, int], workspace: Workspace
+    uid: str, receipts: Iterable[SourceReceipt], known: _Known, workspace: Workspace
 ) -> Iterator[dict[str, Any]]:
     """Yield receipts as a writer sends them; what was sent before keeps its count."""
-    count = max(known.values(), default=0)
+    count = known.newest
     for receipt in receipts:
         event = _event_of(uid, receipt)
-        if event not in known:
+        if event not in known.counts:
             count += 1
         actor = {"type": "machine", "id": workspace.uid}
         yield {
@@ -223,14 +231,26 @@ def _sent(
             "kind": receipt.kind,
             "at": receipt.at,
             "actor": actor if receipt.agent is None else {"type": "agent", "name": receipt.agent},
-            "writer_seq": known.get(event, count),
+            "writer_seq": known.counts.get(event, count),
             "body": dict(receipt.body),
         }
 
 
-def _known_counts(uid: str, writer: Recorder) -> dict[str, int]:
-    rows = Receipt.objects.filter(run__uid=uid, writer=writer.uid).values_list("event_id", "body")
-    return {event: json.loads(body)["writer_seq"] for event, body in rows}
+def _on_record(uid: str, writer: Recorder, receipts: Iterable[SourceReceipt]) -> _Known:
+    """Look up these receipts alone: a run that goes on for long costs no more than what comes now."""
+    own = Receipt.objects.filter(run__uid=uid, writer=writer.uid)
+    newest = own.order_by("-seq").values_list("body", flat=True).first()
+    if newest is None:
+        return _Known({}, 0)
+    counts = {}
+    for events in batched((_event_of(uid, each) for each in receipts), BATCH):
+        for event, body in own.filter(event_id__in=events).values_list("event_id", "body"):
+            counts[event] = _count(body)
+    return _Known(counts, _count(newest))
+
+
+def _count(body: str) -> int:
+    return int(json.loads(body)["writer_seq"])
 
 
 def _ingest(writer: Recorder, lines: list[bytes], result: Imported, where: Any) -> None:

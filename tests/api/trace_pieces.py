@@ -132,7 +132,7 @@ def held_up_while_counting() -> dict[str, Any]:
     workspace, token, _ = desk("counting")
     post(token, *a_trace(3, 1, "one"))
     acts = [partial(_status, token, *a_trace(number, 1, "one")) for number in (1, 2)]
-    words = _held_up(import_source, "_known_counts", *acts)
+    words = _held_up(import_source, "_on_record", *acts)
     return {"words": words, **counted(workspace)}
 
 
