@@ -12,6 +12,7 @@ from branches.commands.append_to_workspace import append_to_workspace
 from branches.commands.groups import set_membership
 from branches.commands.publish_workflow import publish_agreed
 from branches.commands.refusal import Refused
+from branches.commands.supersede_requests import supersede_by_policy
 from branches.evidence import canonical
 from branches.models import (
     ChangeApplied,
@@ -35,6 +36,9 @@ def adopt_change(change: PolicyChange, actor: Actor) -> None:
         _apply(change)
     _record_end(change, "adopted", actor, stamp(effective_at))
     if change.sort == PolicySort.POLICY:
+        if change.delay_s == 0:
+            # Its own locks come before those that are held here; redemption reads the policy again anyway.
+            transaction.on_commit(supersede_by_policy)
         append_to_workspace(
             workspace=change.workspace,
             kind="policy_adopted",

@@ -26,18 +26,6 @@ from branches.queries.clock import now, stamp
 from branches.queries.declarations import declaration_of
 from branches.queries.receipt_columns import subject_in
 
-# What may change what an open approval request was shown.
-_MOVES_BRANCHES: Final = frozenset(
-    {
-        "effect_intended",
-        "effect_answered",
-        "effect_reused",
-        "effect_held",
-        "effect_skipped",
-        "recording_closed",
-        "recording_gap",
-    }
-)
 _LIVE: Final = frozenset({"full", "partial"})
 _MAX_LINE: Final = 16 * 1024
 
@@ -113,8 +101,8 @@ def _store(recorder: Recorder, read: list[_Line], report: IngestReport, *, atomi
         if run is None and (run := _begin(recorder, of_run, report)) is None:
             continue
         stored[run] = _append_all(recorder, run, of_run, report, atomic=atomic)
-    moved = {run.family_id for run, kinds in stored.items() if kinds & _MOVES_BRANCHES or _was_attested(run)}
-    supersede_requests(root_ids=moved)
+    # Whatever came may change what an open request was shown: a message after the recording was closed does.
+    supersede_requests(root_ids={run.family_id for run, kinds in stored.items() if kinds})
     for run, kinds in stored.items():
         if "stopped" in kinds:
             _ask_for_outcome(recorder, run)
@@ -123,12 +111,6 @@ def _store(recorder: Recorder, read: list[_Line], report: IngestReport, *, atomi
             SealedEdit.objects.filter(edit__branch=run).delete()
     found = heads(run.pk for run in stored)
     report.heads = {run.uid: found[run.pk] for run in stored}
-
-
-def _was_attested(run: Run) -> bool:
-    """Whether somebody vouched for a run's list of effects: their word ends with what comes after it."""
-    words = Receipt.objects.filter(kind="ledger_attested", subject=run.uid)
-    return words.filter(run__in=Run.objects.filter(root_id=run.family_id)).exists()
 
 
 def _runs(recorder: Recorder, read: list[_Line]) -> dict[str, Run]:

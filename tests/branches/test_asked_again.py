@@ -6,12 +6,13 @@ from branches.commands.issue_permit import issue_permit
 from branches.commands.redeem_permit import redeem_permit
 from branches.commands.refusal import Refused
 from branches.commands.renew_lease import renew_lease
+from branches.commands.request_approval import request_approval
 from branches.evidence import ids
-from branches.models import Receipt, Redemption, ResumePermit, Run
+from branches.models import Receipt, Redemption, RequestEnd, ResumePermit, Run
 from branches.ports import Answer
 from branches.queries.branch_facts import branch_view
 from tests.branches.test_branch_life import approve, fork, settle, start, status
-from tests.builders import World, closed, effect, failed_run, stopped
+from tests.builders import World, closed, effect, failed_run, message, stopped
 from tests.plugins import FakeWorld
 
 
@@ -89,3 +90,15 @@ def test_what_a_later_sibling_does_stops_only_that_sibling(
     assert renew_lease(recorder=world.recorder, branch=branch, attempt=attempt) is None
     world.ingest(*effect(world, branch.uid, "mine", "create_ticket", "c1"))
     assert renew_lease(recorder=world.recorder, branch=second, attempt=later) == "effects_reopened"
+
+
+def test_a_message_after_the_recording_was_closed_supersedes_what_was_asked_for_at_once(
+    world: World, outside: FakeWorld
+) -> None:
+    run = failed_run(world)
+    branch = fork(world, run)
+    settle(world, branch, outside)
+    request = request_approval(person=world.ada, branch=branch)
+    assert world.ingest(message(world, run.uid, "late", "publisher")).accepted == 1
+    assert RequestEnd.objects.get(request=request).word == "superseded"
+    assert "ledger_unknown" in branch_view(branch).verdict.reasons

@@ -14,7 +14,7 @@ from branches.commands.propose_change import PolicyRefused, adopt_policy, propos
 from branches.commands.refusal import Refused
 from branches.commands.request_approval import request_approval
 from branches.commands.supersede_requests import supersede_by_policy
-from branches.models import PolicyChange, PolicyChangeEnd, PolicyVote, Role, WorkspaceReceipt
+from branches.models import PolicyChange, PolicyChangeEnd, PolicyVote, RequestEnd, Role, WorkspaceReceipt
 from branches.queries import clock
 from branches.queries.branch_facts import branch_view
 from branches.queries.policies import policy_of
@@ -93,6 +93,15 @@ def test_two_others_agree_and_it_takes_effect_after_its_delay(
     assert supersede_by_policy() == []
     monkeypatch.setattr(clock.timezone, "now", lambda: later)
     assert len(supersede_by_policy()) == 1
+
+
+def test_a_policy_without_delay_supersedes_what_was_asked_for_when_it_is_adopted(
+    world: World, outside: FakeWorld, django_capture_on_commit_callbacks: Any
+) -> None:
+    request = request_approval(person=world.ada, branch=ready(world, outside))
+    with django_capture_on_commit_callbacks(execute=True):
+        adopt_policy(workspace=world.workspace, text=changed())
+    assert RequestEnd.objects.get(request=request).word == "superseded"
 
 
 def test_a_policy_that_took_effect_makes_an_old_approval_worth_nothing_at_once(
