@@ -2,7 +2,7 @@
 
 from tests.hostile.arena import Arena
 
-BRANCHES, PROCESSES, TRIALS = 3, 50, 10
+BRANCHES, PROCESSES, TRIALS = 3, 50, 100
 
 
 def test_it_redeems_a_permit_once_whoever_asks(ring: Arena) -> None:
