@@ -14,7 +14,7 @@ from branches.commands.propose_change import adopt_policy
 from branches.commands.publish_workflow import publish_workflow
 from branches.evidence import ids
 from branches.evidence.boxes import BoxKey
-from branches.models import Person, Recorder, Role, Run, Workflow, Workspace
+from branches.models import Person, Receipt, Recorder, Role, Run, Workflow, Workspace
 from branches.queries.policy_text import default_text
 from branches.queries.secrets import workspace_key
 
@@ -136,6 +136,22 @@ def make_world(name: str = "desk", declared: dict[str, Any] | None = None) -> Wo
         rosa=people["rosa"],
         linus=people["linus"],
     )
+
+
+def another_recorder(world: World, token: str) -> Recorder:
+    """Return a recorder of the same workspace that paired with a token of its own, of this name."""
+    row, _ = issue_token(workspace=world.workspace, name=token, scopes=["ingest"])
+    box = base64.b64encode(BoxKey.generate().public).decode()
+    return pair_recorder(token=row, name="there", runtime="langgraph 1.2.24", box_key=box)[0]
+
+
+def said_by(recorder: Recorder, *receipts: Mapping[str, Any]) -> IngestReport:
+    """Send receipts as another recorder does, numbered by itself."""
+    start = Receipt.objects.filter(writer=recorder.uid).count() + 1
+    lines = [
+        json.dumps({**each, "writer_seq": number}).encode() for number, each in enumerate(receipts, start)
+    ]
+    return ingest_receipts(recorder=recorder, lines=lines)
 
 
 def run_started(world: World, run: str, **changes: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from branches.commands.fit_answers import fit_baseline, fit_check
 from branches.commands.guards import Wanted, always, require_role
 from branches.commands.plugin_words import BREAKS, broke, report_broken
 from branches.commands.refusal import Refused
+from branches.commands.watch_audits import watch_audits
 from branches.evidence.kinds.product import MOST_TERMS, PERSON_VERIFIER
 from branches.evidence.versions import is_newer
 from branches.models import Person, Redemption, Role, Run
@@ -76,6 +77,7 @@ def record_check(
         actor=Actor.product(run.workspace) if by is None else Actor.person(by),
         subject=declaration.outcome.expected,
     )
+    watch_audits(run=run, receipts=[{"kind": "outcome_checked"}])
 
 
 def baseline_of(run: Run) -> str | None:

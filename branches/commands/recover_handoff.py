@@ -2,14 +2,15 @@
 
 from django.db import transaction
 
+from branches.commands.announce_route import announce_route
 from branches.commands.append_receipt import Actor, append_receipt, lock_families
 from branches.commands.ask_for_job import ask_for_job
 from branches.commands.guards import require_role, require_shown
 from branches.commands.owners import require_owner
 from branches.commands.refusal import Refused
 from branches.models import JobKind, Person, Role, Run
-from branches.queries.audits import handoffs_now
 from branches.queries.clock import now
+from branches.queries.handoff_audits import handoffs_now
 from branches.queries.recoveries import Recoveries, Recovery
 
 
@@ -31,7 +32,8 @@ def recover_handoff(
         recoveries = Recoveries.of(run)
         require_shown(shown, recoveries.shown(audit))
         found = _allowed(recoveries.offered(audit, at), action)
-        append_receipt(
+        named = require_owner(run, owner) if found.needs_owner else None
+        receipt = append_receipt(
             run=run,
             kind="recovery_decided",
             body={
@@ -40,12 +42,14 @@ def recover_handoff(
                 "attempt": found.attempt,
                 "attempts": found.attempts,
                 "limit_s": found.limit_s,
-                "owner": require_owner(run, owner) if found.needs_owner else None,
+                "owner": named,
                 "basis": shown,
             },
             actor=Actor.person(person),
             subject=operation,
         )
+        if named is not None:
+            announce_route(run=run, subject=operation, owner=named, receipt=receipt)
         if action == "run_verifier":
             ask_for_job(
                 workspace=run.workspace,

@@ -5,6 +5,7 @@ from datetime import datetime
 from django.db import transaction
 from django.db.models import Q
 
+from branches.commands.announce_route import announce_route
 from branches.commands.append_receipt import Actor, append_receipt, lock_families
 from branches.commands.guards import require_role
 from branches.commands.owners import require_owner
@@ -40,15 +41,17 @@ def route_approval(
         if own is not None and all(own.values()):
             raise Refused(rule="routed_by_itself", field="stopped")
         token = resume_token.strip()
-        append_receipt(
+        named = require_owner(run, owner)
+        receipt = append_receipt(
             run=run,
             kind="approval_routed",
             body={
                 "stopped": stopped,
-                "owner": require_owner(run, owner),
+                "owner": named,
                 "deadline": stamp(deadline),
                 "resume_token": workspace_key(run.workspace).digest(REF, token) if token else None,
             },
             actor=Actor.person(person),
             subject=stopped,
         )
+        announce_route(run=run, subject=stopped, owner=named, receipt=receipt)

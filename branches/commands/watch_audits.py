@@ -6,11 +6,14 @@ from datetime import timedelta
 from typing import Any, Final
 
 from branches.models import AuditState, AuditWatch, Run
-from branches.queries.audits import MOST_SHOWN, audits_now
+from branches.queries.audits import audits_now
 from branches.queries.clock import now
+from branches.queries.handoff_audits import MOST_SHOWN
 from branches.rules.verdicts import HandoffState, TopologyState
 
-WATCHED_KINDS: Final = frozenset({"handoff", "interaction", "progress", "stopped", "outcome"})
+WATCHED_KINDS: Final = frozenset(
+    {"handoff", "interaction", "progress", "stopped", "outcome", "outcome_checked"}
+)
 MOST_AT_ONCE: Final = 20
 SOON: Final = timedelta(seconds=1)
 LATER: Final = timedelta(seconds=30)

@@ -329,7 +329,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('uid', models.CharField(max_length=40, unique=True)),
-                ('kind', models.CharField(choices=[('unaccounted', 'Arrived, and in no receipt'), ('requested', 'Approval asked for'), ('partial', 'Approved in part'), ('granted', 'Approved'), ('rejected', 'Rejected'), ('expiring', 'Approval expires soon'), ('expired', 'Approval request expired'), ('superseded', 'Approval superseded by a change'), ('revoked', 'Authority revoked'), ('consumed', 'Permit redeemed'), ('outcome_due', 'Outcome is due'), ('false_success', 'Claimed, and not at its destination')], max_length=24)),
+                ('kind', models.CharField(choices=[('unaccounted', 'Arrived, and in no receipt'), ('requested', 'Approval asked for'), ('partial', 'Approved in part'), ('granted', 'Approved'), ('rejected', 'Rejected'), ('expiring', 'Approval expires soon'), ('expired', 'Approval request expired'), ('superseded', 'Approval superseded by a change'), ('revoked', 'Authority revoked'), ('consumed', 'Permit redeemed'), ('outcome_due', 'Outcome is due'), ('false_success', 'Claimed, and not at its destination'), ('routed', 'Routed to somebody')], max_length=24)),
                 ('subject', models.CharField(max_length=200)),
                 ('digest', models.CharField(max_length=80)),
                 ('made_at', models.DateTimeField()),

@@ -81,6 +81,7 @@ class NoticeKind(models.TextChoices):
     CONSUMED = "consumed", "Permit redeemed"
     OUTCOME_DUE = "outcome_due", "Outcome is due"
     FALSE_SUCCESS = "false_success", "Claimed, and not at its destination"
+    ROUTED = "routed", "Routed to somebody"
 
 
 class Notice(AppendOnly):

@@ -6,10 +6,10 @@ from typing import Any
 
 from branches.evidence.ids import is_id
 from branches.models import Receipt, Run, Workspace
-from branches.queries.audits import handoffs_now
 from branches.queries.branch_facts import branch_view
 from branches.queries.chains import Link, exact_bytes, head, link
 from branches.queries.clock import stamp
+from branches.queries.handoff_audits import handoffs_now
 from branches.queries.outcome import outcome_view
 from branches.queries.recoveries import Recoveries
 
@@ -134,7 +134,7 @@ def recoveries_json(run: Run, now: datetime) -> list[dict[str, Any]]:
     return [_recovery(each.decided, each.until) for each in found]
 
 
-def _recovery(decided: Link, until: datetime | None) -> dict[str, Any]:
+def _recovery(decided: Link, until: datetime) -> dict[str, Any]:
     body = decided.body
     return {
         "operation": body["operation"],
@@ -142,6 +142,6 @@ def _recovery(decided: Link, until: datetime | None) -> dict[str, Any]:
         "attempt": body["attempt"],
         "attempts": body["attempts"],
         "decided_at": stamp(decided.recorded_at),
-        "until": None if until is None else stamp(until),
+        "until": stamp(until),
         "owner": body["owner"],
     }

@@ -1,33 +1,24 @@
 """The three audits of a run, judged from its receipts: handoffs, topology, stops."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from django.db.models import Max, Q
-
-from branches.models import AuditState, Receipt, Run
+from branches.models import Run
 from branches.queries.chains import Link, latest, links, newest_by_subject
-from branches.queries.clock import parse, stamp
+from branches.queries.clock import parse
 from branches.queries.contracts import contract_of
-from branches.queries.declarations import declaration_of
 from branches.queries.edges import inherited_edges, own_edges
+from branches.queries.handoff_audits import HandoffAudit, handoffs_now, operations_in
 from branches.queries.run_stop import approval_of, end_of, gone_on, one_a_loop, stop_verdict
 from branches.queries.topology_events import observation, run_facts
 from branches.rules.facts import FactError
-from branches.rules.handoffs import judge_handoff, parse_handoff
 from branches.rules.topology import judge_topology, parse_topology
-from branches.rules.verdicts import HandoffState, HandoffVerdict, StopState, StopVerdict, TopologyVerdict
+from branches.rules.verdicts import HandoffState, StopState, StopVerdict, TopologyVerdict
 from branches.rules.waits import Wait
 
-MOST_SHOWN: Final = 300
-"""As many operations of a run are judged for a page, those that moved last."""
-NEEDS_ATTENTION: Final = frozenset(
-    set(HandoffState) - {HandoffState.WORKING, HandoffState.DELEGATED, HandoffState.VERIFIED}
-)
 _APPROVAL: Final = frozenset({StopState.WAITING, StopState.WAITING_UNROUTED})
-_SAID: Final = ("receiver", "expected_artifact", "dependency", "deadline", "reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,40 +35,6 @@ class StopAudit:
     def waits(self) -> bool:
         """Whether it stopped for an approval, and nothing shows that it went on."""
         return self.went_on is None and self.verdict.state in _APPROVAL
-
-
-@dataclass(frozen=True, slots=True)
-class HandoffAudit:
-    """One operation: its handoff receipts, oldest first, and what the rules say of them."""
-
-    operation: str
-    events: tuple[Link, ...]
-    verdict: HandoffVerdict
-
-    @property
-    def holder(self) -> str | None:
-        """The receiver of the newest delegation."""
-        receivers = [
-            event.body.get("receiver") for event in self.events if event.body["event"] == "delegated"
-        ]
-        return receivers[-1] if receivers else None
-
-    @property
-    def dependency(self) -> str | None:
-        """What its newest wait is for."""
-        return self._newest_wait.get("dependency")
-
-    @property
-    def deadline(self) -> str | None:
-        """Until when its newest wait may last, as the receipt says it."""
-        return self._newest_wait.get("deadline")
-
-    @property
-    def _newest_wait(self) -> Mapping[str, Any]:
-        """The body of the wait that came last by when it happened, as the rules order events."""
-        waits = [event for event in self.events if event.body["event"] == "waiting"]
-        newest = max(waits, key=lambda each: (min(each.at, each.recorded_at), each.id), default=None)
-        return {} if newest is None else newest.body
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +66,8 @@ class Audits:
     stops: tuple[StopAudit, ...]
     handoffs: tuple[HandoffAudit, ...]
     topology: TopologyAudit | None
+    operations: int
+    """How many were handed over in all; of very many only those are judged that moved last."""
     problem: str | None = None
     """Why the topology could not be judged, as the field of the fact that does not fit."""
 
@@ -131,13 +90,14 @@ def audits_now(run: Run, now: datetime, *, most: int | None = None) -> Audits:
     on = gone_on(ends)
     stops, handoffs = tuple(_stops(run, ends, on)), tuple(handoffs_now(run, now, most=most))
     topology, problem = _topology(run, now, end_of(ends, on) is not None, _pending(stops, handoffs))
-    return Audits(stops, handoffs, topology, problem)
+    operations = len(handoffs) if most is None or len(handoffs) < most else operations_in(run)
+    return Audits(stops, handoffs, topology, operations, problem)
 
 
 def audits_json(audits: Audits | None) -> dict[str, Any]:
     """Return the audits as machines read them; without a run there is nothing to judge."""
     if audits is None:
-        return {"stops": [], "handoffs": [], "topology": None}
+        return {"stops": [], "handoffs": [], "topology": None, "operations": 0, "judged": 0}
     return {
         "stops": [_stop_json(each) for each in audits.stops],
         "handoffs": [
@@ -149,6 +109,8 @@ def audits_json(audits: Audits | None) -> dict[str, Any]:
             for each in audits.handoffs
         ],
         "topology": None if audits.topology is None else audits.topology.verdict.as_json(),
+        "operations": audits.operations,
+        "judged": len(audits.handoffs),
     }
 
 
@@ -167,66 +129,6 @@ def _stops(run: Run, ends: Iterable[Link], on: Mapping[str, Link]) -> Iterator[S
         if verdict is not None:
             went_on = on.get(stopped.event_id) if verdict.state in _APPROVAL else None
             yield StopAudit(stopped, verdict, route, went_on)
-
-
-def handoffs_now(
-    run: Run, now: datetime, *, only: Collection[str] | None = None, most: int | None = None
-) -> Iterator[HandoffAudit]:
-    """Judge the operations of a run now, or only some, by the limits that its workflow declares.
-
-    One whose receipts do not fit together is uncertain: they are evidence of nothing. With `most` only so
-    many are judged that moved last, and as many that needed attention when they were last looked at.
-    """
-    declaration = declaration_of(run)
-    limits = dict(declaration.handoffs.limits) if declaration else {}
-    by_operation: dict[str, list[Link]] = {}
-    for item in links([run.pk], ("handoff",), where=_those(run, only, most)):
-        by_operation.setdefault(item.body["operation"], []).append(item)
-    writer = run.recorder.uid if run.recorder is not None else None
-    for operation, events in by_operation.items():
-        facts = {
-            "operation_id": operation,
-            "now": stamp(now),
-            "limits": limits,
-            "events": [_handoff_event(item, now, writer) for item in events],
-        }
-        try:
-            verdict = judge_handoff(parse_handoff(facts))
-        except FactError:
-            verdict = judge_handoff(parse_handoff({**facts, "evidence": "unavailable", "events": []}))
-        yield HandoffAudit(operation, tuple(events), verdict)
-
-
-def _those(run: Run, only: Collection[str] | None, most: int | None) -> Q | None:
-    if only is not None:
-        return Q(subject__in=list(only))
-    if most is None or operations_in(run) <= most:
-        return None
-    own = Receipt.objects.filter(run=run, kind="handoff")
-    if run.recorder is not None:
-        own = own.filter(writer=run.recorder.uid)  # what others say does not push anything out of sight
-    newest = own.values("subject").annotate(last=Max("id")).order_by("-last")
-    noted = AuditState.objects.filter(run=run, state__in=NEEDS_ATTENTION).order_by("-since")
-    wanted = [*newest.values_list("subject", flat=True)[:most]]
-    return Q(subject__in=[*wanted, *noted.values_list("operation", flat=True)[:most]])
-
-
-def operations_in(run: Run) -> int:
-    """Return how many operations were handed over in a run."""
-    return Receipt.objects.filter(run=run, kind="handoff").values("subject").distinct().count()
-
-
-def _handoff_event(item: Link, now: datetime, writer: str | None) -> dict[str, Any]:
-    """Return one event; a clock that runs ahead is not believed beyond when the server had its word."""
-    said = {name: item.body[name] for name in _SAID if item.body.get(name) is not None}
-    return {
-        "handoff_id": item.body["handoff"],
-        "event": item.body["event"],
-        "at": stamp(min(item.at, item.recorded_at, now)),
-        "agent": item.actor.get("name") or item.actor["id"],
-        **said,
-        "trusted": item.writer == writer,
-    }
 
 
 def _pending(stops: Iterable[StopAudit], handoffs: Iterable[HandoffAudit]) -> _Pending:

@@ -14,6 +14,7 @@ from branches.queries.chains import link
 from branches.queries.contracts import quorums_for
 from branches.queries.declarations import Quorum
 from branches.queries.edges import SeenEdge, edges_of, inherited_edges
+from branches.queries.fork_points import checkpoints_before
 from branches.queries.topology_view import Cell
 from branches.rules.waits import Wait, deadlocks
 
@@ -72,9 +73,7 @@ def checkpoint_before(run: Run, contract: Mapping[str, Any] | None, cell: Cell) 
     seqs = [seq for seq in uses if seq is not None]
     if not seqs:
         return None
-    before = Receipt.objects.filter(run=run, kind="checkpoint", seq__lt=min(seqs)).order_by("-seq")[:50]
-    points = (each for each in map(link, before) if each.body["consistent"])
-    return next((each.subject for each in points), None)
+    return checkpoints_before(run, [min(seqs)]).get(min(seqs))
 
 
 def _first_wrong(run: Run, contract: Mapping[str, Any] | None, cell: Cell, kind: str) -> int | None:

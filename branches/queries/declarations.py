@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 from branches.evidence.kinds.forms import Declared
 from branches.models import Run, Workflow
@@ -80,12 +80,29 @@ class Redelivery:
     limit_s: int
 
 
+RECOVERY_LIMITS: Final[Mapping[str, tuple[str, int]]] = {
+    "route_wait": ("route_s", 3600),
+    "run_verifier": ("verifier_s", 600),
+    "ask_for_artifact": ("artifact_s", 3600),
+}
+"""For how many seconds a recovery may be carried out unless declared: its member of the limits, by action."""
+
+
 @dataclass(frozen=True, slots=True)
 class HandoffRules:
-    """How long a handoff may take, in seconds, and whether it may be delivered again."""
+    """How long a handoff may take, and each action that recovers one, in seconds."""
 
     limits: Mapping[str, int]
     redelivery: Redelivery | None
+    recovery: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """What recorders under a token of some name may say of a run that is not theirs."""
+
+    agents: frozenset[str]
+    outcomes: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +128,8 @@ class Declaration:
     """The phase a run begins in."""
     owners: tuple[str, ...]
     names: Mapping[str, frozenset[str]]
+    writers: Mapping[str, Writer]
+    """By the names of API tokens."""
     has_own_outcome: bool = False
     """Whether the outcome was declared at a fork and not by the workflow."""
 
@@ -187,6 +206,10 @@ def read_declaration(declared: Mapping[str, Any], *, uid: str, digest: str) -> D
         phase=declared.get("phase"),
         owners=tuple(declared.get("owners", ())),
         names=declared_names(declared),
+        writers={
+            token: Writer(frozenset(each.get("agents", ())), each.get("outcomes", False))
+            for token, each in declared.get("writers", {}).items()
+        },
     )
 
 
@@ -212,9 +235,11 @@ def quorums_of(contract: Mapping[str, Any] | None) -> tuple[Quorum, ...]:
 
 def _handoff_rules(declared: Mapping[str, Any]) -> HandoffRules:
     redeliver = declared.get("redeliver")
-    limits = {name: seconds for name, seconds in declared.items() if name != "redeliver"}
+    recovery = {action: declared.get(name, usual) for action, (name, usual) in RECOVERY_LIMITS.items()}
+    others = {"redeliver", *(name for name, _ in RECOVERY_LIMITS.values())}
+    limits = {name: seconds for name, seconds in declared.items() if name not in others}
     again = None if redeliver is None else Redelivery(redeliver["attempts"], redeliver["limit_s"])
-    return HandoffRules(limits, again)
+    return HandoffRules(limits, again, recovery)
 
 
 def declared_names(declared: Mapping[str, Any]) -> dict[str, frozenset[str]]:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from django.db.models import F
+from django.db.models import F, Q
 
 from branches.models import Receipt, Run
 from branches.queries.chains import Link, link
 from branches.queries.declarations import declaration_of
+from branches.queries.writers import counted_writers, token_names, writers_by
 from branches.rules.handoff_facts import HandoffLimits
 
 LOOKED_AT: Final = 4_000
@@ -82,11 +83,20 @@ def _newest(run: Run) -> list[Link]:
     runs = runs.filter(workflow__name=run.workflow.name) if run.workflow else runs.filter(pk=run.pk)
     ids = list(runs.order_by("-id").values_list("id", flat=True)[:200])
     by_run: dict[int, list[Link]] = defaultdict(list)
-    own = Receipt.objects.filter(run_id__in=ids, kind="handoff", writer=F("run__recorder__uid"))
-    for row in own.order_by("-id")[:LOOKED_AT]:
+    told = Receipt.objects.filter(run_id__in=ids, kind="handoff")
+    told = told.filter(Q(writer=F("run__recorder__uid")) | Q(writer__in=counted_writers(run)))
+    for row in told.order_by("-id")[:LOOKED_AT]:
         by_run[row.run_id].append(link(row))
+    tokens = token_names({item.writer for found in by_run.values() for item in found})
+    counts = {
+        each.pk: writers_by(each, tokens)
+        for each in Run.objects.filter(pk__in=by_run).select_related("workflow", "recorder")
+    }
     return [
-        item for found in by_run.values() for item in sorted(found, key=lambda each: (_at(each), each.id))
+        item
+        for pk, found in by_run.items()
+        for item in sorted(found, key=lambda each: (_at(each), each.id))
+        if counts[pk].trusts(item)
     ]
 
 

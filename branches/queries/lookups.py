@@ -1,5 +1,6 @@
 """Rows by their public ids, always within one workspace: what is elsewhere does not exist."""
 
+from collections.abc import Collection
 from datetime import timedelta
 
 from branches.evidence.ids import is_id
@@ -262,3 +263,11 @@ def owners_of(run: Run) -> tuple[str, ...]:
     present = Person.objects.filter(uid__in=roster_of(run.workspace), is_active=True)
     people = sorted(present.values_list("username", flat=True))
     return tuple(dict.fromkeys((*(declaration.owners if declaration else ()), *people)))
+
+
+def people_named(run: Run, uids: Collection[str]) -> dict[str, str]:
+    """Return what people are called; a receipt may hold any id, and those of other workspaces stay one."""
+    if not uids:
+        return {}
+    here = Person.objects.filter(uid__in=uids, role_grants__workspace_id=run.workspace_id)
+    return dict(here.values_list("uid", "username"))

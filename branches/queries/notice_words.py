@@ -30,6 +30,9 @@ def notice_path(notice: Notice) -> str:
     """Return where to look."""
     if notice.kind in _OF_REQUEST:
         return f"/approvals/{notice.subject}/"
+    if notice.kind == NoticeKind.ROUTED:
+        part = "stops" if notice.subject.startswith("evt_") else "handoffs"
+        return f"/runs/{notice.run.uid}/audits/#{part}"
     return f"/branches/{notice.run.uid}/" if notice.run.parent_id is not None else f"/runs/{notice.run.uid}/"
 
 

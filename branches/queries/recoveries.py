@@ -2,20 +2,20 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
+from branches.evidence.ids import is_id
 from branches.evidence.kinds.product import PERSON_VERIFIER
 from branches.models import Run
-from branches.queries.audits import HandoffAudit
 from branches.queries.chains import Link, latest, links
-from branches.queries.declarations import Declaration, declaration_of
+from branches.queries.declarations import RECOVERY_LIMITS, Declaration, declaration_of
+from branches.queries.handoff_audits import HandoffAudit
+from branches.queries.lookups import people_named
 from branches.rules.verdicts import HandoffState
 
-MOST_ROUTES: Final = 20
-MOST_CHECKS: Final = 10
-MOST_REMINDERS: Final = 3
+_MOST: Final[Mapping[str, int]] = {"route_wait": 20, "run_verifier": 10, "ask_for_artifact": 3}
 # What shows that a decision worked, by its action.
 _ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
     "redeliver": ("accepted",),
@@ -33,6 +33,7 @@ class Recovery:
     attempt: int
     attempts: int
     limit_s: int | None
+    """For how many seconds; None where it is refused, for then nothing is bounded."""
     refused: str | None = None
 
     @property
@@ -46,16 +47,24 @@ class Recovered:
 
     decided: Link
     worked: Link | None
+    answered: bool = False
+    """Whether the verifier that was to be asked has spoken since."""
+    owner: str | None = None
+    """Whom it was routed to: a person's name, or a declared one."""
 
     @property
-    def until(self) -> datetime | None:
-        """Until when it may be carried out, or None where no time bounds it."""
-        limit = self.decided.body["limit_s"]
-        return None if limit is None else self.decided.recorded_at + timedelta(seconds=limit)
+    def is_told(self) -> bool:
+        """Whether whom it was routed to is a person, who was told; a declared name is nobody's address."""
+        return is_id(self.decided.body["owner"], "per")
+
+    @property
+    def until(self) -> datetime:
+        """Until when it may be carried out."""
+        return self.decided.recorded_at + timedelta(seconds=self.decided.body["limit_s"])
 
     def is_open(self, now: datetime) -> bool:
-        """Whether it may still be carried out."""
-        return self.worked is None and (self.until is None or now < self.until)
+        """Whether it may still be carried out; a verifier that was asked has been, whatever it found."""
+        return self.worked is None and not self.answered and now < self.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +72,10 @@ class Recoveries:
     """What was decided on a run's handoffs and may still be; read once for all of them."""
 
     declaration: Declaration | None
-    writer: str | None
     checked: Link | None
     decisions: Mapping[str, Sequence[Link]]
+    people: Mapping[str, str]
+    """What those are called whom something was routed to, by their ids."""
     has_baseline: bool
     """Whether it is known what stood at the destination before the run: else nothing can be told apart."""
 
@@ -75,42 +85,63 @@ class Recoveries:
         decisions: defaultdict[str, list[Link]] = defaultdict(list)
         for each in links([run.pk], ("recovery_decided",)):
             decisions[str(each.subject)].append(each)
+        named = {each.body["owner"] for found in decisions.values() for each in found}
         return cls(
             declaration_of(run),
-            None if run.recorder is None else run.recorder.uid,
             latest(run.pk, "outcome_checked") if decisions else None,
             decisions,
+            people_named(run, {each for each in named if each is not None}),
             _has_baseline(run),
         )
 
     def shown(self, audit: HandoffAudit) -> str:
         """Return the digest of the newest receipt about an operation: what a decision on it is bound to."""
         decided = self.decisions.get(audit.operation, ())
-        return max((audit.events[-1], *decided), key=lambda each: each.id).digest
+        return max((audit.newest, *decided), key=lambda each: each.id).digest
 
     def decided(self, audit: HandoffAudit) -> tuple[Recovered, ...]:
         """Return what was decided about an operation, oldest first, each with what shows that it worked."""
         found = self.decisions.get(audit.operation, ())
-        return tuple(Recovered(each, _worked(each, audit, self.writer, self.checked)) for each in found)
+        return tuple(
+            Recovered(each, _worked(each, audit), self._answered(each), self._owner(each)) for each in found
+        )
+
+    def _owner(self, decided: Link) -> str | None:
+        named: str | None = decided.body["owner"]
+        return None if named is None else self.people.get(named, named)
+
+    def _answered(self, decided: Link) -> bool:
+        is_asked = decided.body["action"] == "run_verifier" and self.checked is not None
+        return is_asked and self.checked is not None and self.checked.id > decided.id
 
     def offered(self, audit: HandoffAudit, now: datetime) -> tuple[Recovery, ...]:
-        """Return the actions that fit an operation's state, the safest first."""
+        """Return the actions that fit an operation's state, the safest first.
+
+        One at a time: while what was decided may still be carried out, none of them is allowed.
+        """
         decided = self.decided(audit)
+        actions = _actions(audit)
+        is_open = any(each.is_open(now) and each.decided.body["action"] in actions for each in decided)
 
-        def after(action: str) -> int:
-            return 1 + sum(1 for each in decided if each.decided.body["action"] == action)
+        def found(action: str) -> Recovery:
+            attempt = 1 + sum(1 for each in decided if each.decided.body["action"] == action)
+            one = self._one(audit, action, attempt)
+            return replace(one, refused="decision_open") if is_open and one.refused is None else one
 
-        match audit.verdict.state:
-            case HandoffState.ORPHANED:
-                is_open = any(each.is_open(now) and each.decided.body["limit_s"] for each in decided)
-                return (_redelivery(self.declaration, audit, after("redeliver"), is_open=is_open),)
-            case HandoffState.WAITING:
-                return (_bounded("route_wait", after("route_wait"), MOST_ROUTES),)
-            case HandoffState.FALSE_SUCCESS:
-                reminder = _bounded("ask_for_artifact", after("ask_for_artifact"), MOST_REMINDERS)
-                verifier = _verifier(self.declaration, after("run_verifier"), has_baseline=self.has_baseline)
-                return verifier, reminder
-        return ()
+        return tuple(found(action) for action in actions)
+
+    def _one(self, audit: HandoffAudit, action: str, attempt: int) -> Recovery:
+        match action:
+            case "redeliver":
+                return _redelivery(self.declaration, audit, attempt)
+            case "run_verifier":
+                refused = _unverifiable(self.declaration, audit, has_baseline=self.has_baseline)
+                if refused is not None:
+                    return Recovery(action, attempt, attempt, None, refused)
+        recovery = self.declaration.handoffs.recovery if self.declaration else {}
+        limit_s = recovery.get(action, RECOVERY_LIMITS[action][1])
+        most = _MOST[action]
+        return Recovery(action, attempt, most, limit_s, _over(attempt, most))
 
     def to_carry_out(self, audit: HandoffAudit, now: datetime) -> list[Recovered]:
         """Return the open decisions that still fit where an operation stands, without our own jobs."""
@@ -127,45 +158,52 @@ def _has_baseline(run: Run) -> bool:
     return taken is not None and bool(taken.body["reachable"])
 
 
-def _worked(decided: Link, audit: HandoffAudit, writer: str | None, checked: Link | None) -> Link | None:
-    """Return the receipt that shows it: of the run's own writer, and of a check nobody's own word."""
+def _actions(audit: HandoffAudit) -> tuple[str, ...]:
+    match audit.verdict.state:
+        case HandoffState.ORPHANED:
+            return ("redeliver",)
+        case HandoffState.WAITING:
+            return ("route_wait",)
+        case HandoffState.FALSE_SUCCESS:
+            return "run_verifier", "ask_for_artifact"
+        case HandoffState.FAILED_OUTCOME if audit.checked is not None:
+            return "run_verifier", "ask_for_artifact"  # what is not there yet may come
+    return ()
+
+
+def _worked(decided: Link, audit: HandoffAudit) -> Link | None:
+    """Return the receipt that shows it: by a writer who is entitled to it, or an independent check."""
     wanted = _ANSWERS[decided.body["action"]]
-    receivers = {each.body.get("receiver") for each in audit.events if each.body["event"] == "delegated"}
     for each in audit.events:
-        if each.id < decided.id or each.body["event"] not in wanted or each.writer != writer:
+        if each.id < decided.id or each.body["event"] not in wanted or each.id in audit.untrusted:
             continue
-        if each.body["event"] != "outcome_verified" or each.actor.get("name") not in receivers:
+        if each.body["event"] != "outcome_verified" or each.actor.get("name") not in audit.receivers:
             return each
-    if decided.body["action"] != "run_verifier" or checked is None or checked.id < decided.id:
+    checked = audit.checked
+    if "outcome_verified" not in wanted or checked is None or checked.id < decided.id:
         return None
     return checked if checked.body["check"] == "passed" and checked.body["fresh"] else None
 
 
-def _redelivery(
-    declaration: Declaration | None, audit: HandoffAudit, decided: int, *, is_open: bool
-) -> Recovery:
-    """Only what the workflow declares idempotent, with its limit, is delivered again, and one at a time."""
+def _redelivery(declaration: Declaration | None, audit: HandoffAudit, decided: int) -> Recovery:
+    """Only what the workflow declares idempotent, with its limit, is delivered again."""
     rule = declaration.handoffs.redelivery if declaration else None
     # A delivery that nobody decided here counts too, and so does a decision that nobody carried out.
     attempt = max(decided, len({event.body["handoff"] for event in audit.events}))
     if rule is None:
         return Recovery("redeliver", attempt, attempt, None, "redelivery_undeclared")
-    refused = "decision_open" if is_open else _over(attempt, rule.attempts)
-    return Recovery("redeliver", attempt, rule.attempts, rule.limit_s, refused)
+    return Recovery("redeliver", attempt, rule.attempts, rule.limit_s, _over(attempt, rule.attempts))
 
 
-def _verifier(declaration: Declaration | None, attempt: int, *, has_baseline: bool) -> Recovery:
+def _unverifiable(declaration: Declaration | None, audit: HandoffAudit, *, has_baseline: bool) -> str | None:
+    """Return why the run's verifier has nothing to say of an operation, or None where it has."""
     if declaration is None:
-        return Recovery("run_verifier", attempt, attempt, None, "no_declared_outcome")
+        return "no_declared_outcome"
+    if not audit.delivers:
+        return "another_artifact"
     if declaration.outcome.verifier == PERSON_VERIFIER:
-        return Recovery("run_verifier", attempt, attempt, None, "a_person_decides")
-    if not has_baseline:
-        return Recovery("run_verifier", attempt, attempt, None, "no_baseline")
-    return _bounded("run_verifier", attempt, MOST_CHECKS)
-
-
-def _bounded(action: str, attempt: int, most: int) -> Recovery:
-    return Recovery(action, attempt, most, None, _over(attempt, most))
+        return "a_person_decides"
+    return None if has_baseline else "no_baseline"
 
 
 def _over(attempt: int, attempts: int) -> str | None:

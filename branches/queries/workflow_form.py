@@ -9,6 +9,7 @@ from branches.evidence.canonical import ProfileError, canonical_bytes
 from branches.evidence.kinds.forms import NAME_PATTERN, VERSION_PATTERN
 from branches.queries.acknowledgement import is_never_acknowledgeable
 from branches.queries.contract_form import contract_problems
+from branches.queries.declarations import RECOVERY_LIMITS
 from branches.queries.form_problem import Problem
 
 _NAME = re.compile(NAME_PATTERN)
@@ -18,7 +19,7 @@ _REQUIRED: Final = (
 )  # fmt: skip
 _OPTIONAL: Final = (
     "models", "roles", "kinds", "phases", "progress", "contract", "phase", "facts", "dependencies",
-    "reasons", "owners", "validators", "capabilities",
+    "reasons", "owners", "validators", "capabilities", "writers",
 )  # fmt: skip
 _NAME_LISTS: Final = (
     "agents", "models", "roles", "kinds", "phases", "dependencies", "reasons", "owners", "progress",
@@ -65,6 +66,7 @@ def _problems(declared: Mapping[str, Any]) -> Iterator[Problem]:
     yield from _outcome(declared["outcome"])
     yield from _limits(declared["limits"])
     yield from _facts(declared.get("facts", {}))
+    yield from _writers(declared.get("writers", {}), declared["agents"])
     if declared.get("contract") is not None:
         yield from contract_problems(declared["contract"], "contract")
 
@@ -197,13 +199,18 @@ def _limits(value: object) -> Iterator[Problem]:
 
 
 _HANDOFF_LIMITS: Final = ("acceptance_s", "progress_s", "verification_s")
+_RECOVERY_LIMITS: Final = tuple(name for name, _ in RECOVERY_LIMITS.values())
 _MOST_ATTEMPTS: Final = 20
 
 
 def _handoffs(field: str, value: object) -> Iterator[Problem]:
-    if not isinstance(value, dict) or set(value) - {*_HANDOFF_LIMITS, "redeliver"}:
-        yield Problem(field, f"closed:{','.join(_HANDOFF_LIMITS)},redeliver")
+    known = (*_HANDOFF_LIMITS, *_RECOVERY_LIMITS, "redeliver")
+    if not isinstance(value, dict) or set(value) - set(known):
+        yield Problem(field, f"closed:{','.join(known)}")
         return
+    for name in _RECOVERY_LIMITS:
+        if not _is_count(value.get(name, 1), 1, _LONGEST_S):
+            yield Problem(f"{field}.{name}", f"integer:1..{_LONGEST_S}")
     for name in _HANDOFF_LIMITS:
         if not _is_count(value.get(name, 0), 0, _LONGEST_S):
             yield Problem(f"{field}.{name}", f"integer:0..{_LONGEST_S}")
@@ -226,3 +233,27 @@ def _facts(value: object) -> Iterator[Problem]:
         return
     for words in value.values():
         yield from _name_list("facts.*", words)
+
+
+_MOST_WRITERS: Final = 32
+
+
+def _writers(value: object, agents: object) -> Iterator[Problem]:
+    """Whom a workflow entitles beside a run's own recorder, by the names of API tokens."""
+    yield from _objects("writers", value, {"agents": list, "outcomes": bool})
+    if not isinstance(value, dict):
+        return
+    if len(value) > _MOST_WRITERS:
+        yield Problem("writers", f"at_most:{_MOST_WRITERS}")
+    known = agents if isinstance(agents, list) else []
+    for each in value.values():
+        if not isinstance(each, dict):
+            continue
+        own, outcomes = each.get("agents", []), each.get("outcomes", False)
+        yield from _name_list("writers.*.agents", own)
+        if isinstance(own, list) and any(name not in known for name in own):
+            yield Problem("writers.*.agents", "declared")
+        if not isinstance(outcomes, bool):
+            yield Problem("writers.*.outcomes", "type:boolean")
+        if not own and outcomes is False:
+            yield Problem("writers.*", "not_empty")

@@ -8,6 +8,7 @@ from ninja import Router, Schema
 from branches.queries.api_views import recoveries_json
 from branches.queries.audits import audits_json, audits_now
 from branches.queries.clock import now
+from branches.queries.handoff_audits import MOST_SHOWN
 from branches.queries.lookups import run_named
 from branches.queries.workspace_chain import exported_chain
 from debugger.api.tokens import TokenAuth, machine_of
@@ -22,6 +23,12 @@ class StateOut(Schema):
     reasons: list[str]
 
 
+class StopOut(StateOut):
+    """The same, and the seq of the receipt which shows that the loop waits no more, where there is one."""
+
+    went_on: int | None = None
+
+
 class OperationOut(StateOut):
     """Where one operation stands, and why."""
 
@@ -31,9 +38,12 @@ class OperationOut(StateOut):
 class AuditsOut(Schema):
     """The three audits of a run as it is now."""
 
-    stops: list[StateOut]
+    stops: list[StopOut]
     handoffs: list[OperationOut]
     topology: dict[str, Any] | None
+    operations: int
+    """How many were handed over in all; of very many those that moved last are judged."""
+    judged: int
 
 
 class RecoveryOut(Schema):
@@ -44,7 +54,7 @@ class RecoveryOut(Schema):
     attempt: int
     attempts: int
     decided_at: str
-    until: str | None
+    until: str
     owner: str | None
 
 
@@ -56,8 +66,9 @@ class RecoveriesOut(Schema):
 
 @router.get("/runs/{run}/audits", auth=TokenAuth("read"), response=AuditsOut)
 def audits(request: HttpRequest, run: str) -> dict[str, Any]:
-    """Return the three audits of a run, judged now."""
-    return audits_json(audits_now(run_named(machine_of(request).workspace, run), now()))
+    """Return the three audits of a run, judged now, at the cost of its page: `judged` of `operations`."""
+    found = run_named(machine_of(request).workspace, run)
+    return audits_json(audits_now(found, now(), most=MOST_SHOWN))
 
 
 @router.get("/runs/{run}/recoveries", auth=TokenAuth("read"), response=RecoveriesOut)

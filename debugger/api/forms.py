@@ -98,6 +98,8 @@ class SourceOut(Schema):
     stops: list[dict[str, Any]]
     handoffs: list[dict[str, Any]]
     topology: dict[str, Any] | None
+    operations: int
+    judged: int
 
 
 class ContentRequestOut(Schema):

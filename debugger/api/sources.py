@@ -9,6 +9,7 @@ from branches.commands.import_source import Imported, import_source, run_of
 from branches.ports import SourceFile
 from branches.queries.audits import audits_json, audits_now
 from branches.queries.clock import now
+from branches.queries.handoff_audits import MOST_SHOWN
 from debugger.api import forms
 from debugger.api.bodies import read_at_most
 from debugger.api.errors import Problem
@@ -59,5 +60,5 @@ def _said(machine: Machine, done: Imported) -> dict[str, Any]:
         "accepted": done.accepted,
         "duplicates": done.duplicates,
         "refused": [{"where": each.where, "field": each.field, "rule": each.rule} for each in done.refused],
-        **audits_json(None if run is None else audits_now(run, now())),
+        **audits_json(None if run is None else audits_now(run, now(), most=MOST_SHOWN)),
     }

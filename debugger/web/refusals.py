@@ -30,6 +30,8 @@ WORDS: Final = {
     "not_in_this_state": "Refused: that does not fit where the operation stands now.",
     "redelivery_undeclared": "Refused: the workflow does not say that its work may be delivered again.",
     "decision_open": "Refused: what was decided before may still be carried out. Wait for its end.",
+    "another_artifact": "Refused: the run’s verifier looks for its outcome, and this operation promises "
+    "something else.",
     "attempts_used_up": "Refused: every attempt that was allowed is used up.",
     "pattern": "Refused: {field} has to be a {detail}: letters, digits and . _ / : @ -.",
     "not_installed": "Refused: no {field} of that name is installed here.",

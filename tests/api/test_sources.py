@@ -38,6 +38,8 @@ def test_it_answers_with_the_run_and_what_the_audits_make_of_it(client: Client, 
         "stops": [{"state": "failed", "reasons": ["tool_failed"]}],
         "handoffs": [],
         "topology": None,
+        "operations": 0,
+        "judged": 0,
     }
     assert verify_run(run).ok
 

@@ -181,7 +181,7 @@ def test_looking_at_every_link_changes_nothing(world: World, outside: FakeWorld,
             made.save()
     browser = signed_in(world.grace) if is_signed_in else Client()
     paths = sorted({notice_path(each) for each in Notice.objects.select_related("run__root")})
-    assert len(paths) == 3
+    assert len(paths) == 5
     before = rows()
     for path in [*paths, "/approvals/", "/notices/"]:
         assert browser.get(path).status_code == (200 if is_signed_in else 302), path

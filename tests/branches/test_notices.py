@@ -12,10 +12,14 @@ from branches.commands.check_outcome import check_outcome
 from branches.commands.decide import decide, revoke_authority
 from branches.commands.expire_requests import expire_requests
 from branches.commands.propose_change import adopt_policy
+from branches.commands.recover_handoff import recover_handoff
 from branches.commands.request_approval import request_approval, withdraw_request
+from branches.commands.route_approval import route_approval
 from branches.commands.sweep_notices import OUTCOME_DUE, SOON, sweep_notices
-from branches.models import ApprovalRequest, Notice, NoticeKind, Person, Role
+from branches.models import ApprovalRequest, Notice, NoticeKind, Person, Role, Run
 from branches.ports import Arrival, Check
+from branches.queries.clock import now
+from branches.queries.notice_words import notice_path, notice_words
 from branches.tasks import sweep
 from tests.branches.noticed import addressed, edit, kinds, told
 from tests.branches.test_approval_queue import ready
@@ -23,6 +27,8 @@ from tests.branches.test_arrivals import Listing, lister  # noqa: F401 - a fixtu
 from tests.branches.test_branch_life import approve, start
 from tests.builders import World, closed, one_approver, stopped
 from tests.plugins import FakeWorld
+from tests.web.test_recoveries import begin, delegated, event, shown
+from tests.web.test_routing import waiting
 
 K = NoticeKind
 
@@ -202,6 +208,54 @@ def test_what_no_receipt_accounts_for_is_told_to_the_destinations_owner_and_whoe
     lister.arrived.append(Arrival(world.hmac("ref", "another"), None))
     audit_arrivals(branch=branch, destination="tickets")
     assert len(told(K.UNACCOUNTED)) == 2
+
+
+def routed(world: World, run: Run, sent: dict[str, Any], owner: str) -> None:
+    route_approval(
+        person=world.ada,
+        run=run,
+        stopped=sent["event_id"],
+        owner=owner,
+        deadline=now() + timedelta(hours=1),
+    )
+
+
+def test_whom_an_approval_is_routed_to_is_told_each_time_and_a_declared_name_is_nobody(
+    world: World,
+) -> None:
+    run = Run.objects.get(uid=begin(world, owners=["legal-desk"]))
+    sent = waiting(world, run.uid, None)
+    assert not world.ingest(sent).refused
+    routed(world, run, sent, "legal-desk")
+    assert told(K.ROUTED) == []
+    routed(world, run, sent, world.rosa.username)
+    routed(world, run, sent, world.grace.username)
+    assert told(K.ROUTED) == [["rosa"], ["grace"]]
+    assert notice_path(Notice.objects.filter(kind=K.ROUTED)[0]) == f"/runs/{run.uid}/audits/#stops"
+
+
+def test_whom_a_wait_is_routed_to_is_told_by_a_link_and_no_content(world: World) -> None:
+    run = Run.objects.get(uid=begin(world))
+    operation = world.hmac("ref", "brief")
+    world.ingest(
+        delegated(world, run.uid, "brief", ago=90),
+        event(world, run.uid, "brief", "accepted", ago=80),
+        event(world, run.uid, "brief", "waiting", ago=70, dependency=world.hmac("ref", "ruling")),
+    )
+    recover_handoff(
+        person=world.ada,
+        run=run,
+        operation=operation,
+        action="route_wait",
+        shown=shown(run, operation),
+        owner=world.linus.username,
+    )
+    assert told(K.ROUTED) == [["linus"]]
+    notice = Notice.objects.get(kind=K.ROUTED)
+    assert (notice_words(notice), notice_path(notice)) == (
+        "Routed to somebody",
+        f"/runs/{run.uid}/audits/#handoffs",
+    )
 
 
 def test_every_kind_is_told_by_some_test_of_these() -> None:

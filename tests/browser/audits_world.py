@@ -20,7 +20,15 @@ from branches.commands.publish_workflow import publish_workflow  # noqa: E402
 from branches.evidence import ids  # noqa: E402
 from branches.evidence.boxes import BoxKey  # noqa: E402
 from branches.models import Person, Run  # noqa: E402
-from tests.builders import World, checkpoint, declaration, run_started, stopped  # noqa: E402
+from tests.builders import (  # noqa: E402
+    World,
+    another_recorder,
+    checkpoint,
+    declaration,
+    run_started,
+    said_by,
+    stopped,
+)
 
 TEAM = ("planner", "researcher", "writer", "fact-checker", "editor", "publisher", "legal")
 LONG = "regional-compliance-reviewer-for-northern-markets"
@@ -59,6 +67,7 @@ def begun(world: World, name: str, contract: dict[str, Any]) -> str:
         reasons=["not_mine"],
         dependencies=["sign-off"],
         owners=["desk-lead"],
+        writers={"desk-checks": {"outcomes": True}},
         limits={
             **declaration()["limits"],
             # What is new stays so for as long as somebody looks at it here.
@@ -103,7 +112,11 @@ def team(world: World) -> str:
             "phases": {"publish": [f"{one}>{other}:delegate" for one, other in straight]},
         },
     )
-    sent(world, *edges(world, uid), *handoffs(world, uid))
+    told = handoffs(world, uid)
+    outcomes = [each for each in told if each["body"]["event"].startswith("outcome")]
+    sent(world, *edges(world, uid), *(each for each in told if each not in outcomes))
+    report = said_by(another_recorder(world, "desk-checks"), *outcomes)
+    assert not report.refused, report.refused
     unrouted = stopped(world, uid)
     approval = {"owner": None, "deadline": None, "resume_token": None}
     unrouted["body"] |= {"stop_cause": "approval_requested", "approval": approval, "loop": "ended"}

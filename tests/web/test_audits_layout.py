@@ -14,7 +14,7 @@ from playwright.sync_api import Page, Route
 from branches.queries.clock import now, stamp
 from branches.queries.topology_view import CELL_MARKS
 from tests.browser.visits import PHONE, WIDE, launched
-from tests.builders import World, stopped
+from tests.builders import World, checkpoint, stopped
 from tests.web.test_audits_page import delegated, edge, uid  # noqa: F401 - a fixture
 from tests.web.test_routing import waiting
 
@@ -94,6 +94,18 @@ def test_nothing_scrolls_sideways_on_a_phone(text: str) -> None:
         assert page.evaluate(SIDEWAYS) == [0, 0, 0]
 
 
+def test_a_runs_page_does_not_scroll_sideways_for_its_stops_and_forks(
+    ada: Client, world: World, uid: str
+) -> None:
+    assert not world.ingest(
+        checkpoint(world, uid, "c1"),
+        *(of_its_own(world, stopped(world, uid, "ended")) for _ in range(4)),
+    ).refused
+    with shown(ada.get(f"/runs/{uid}/").text, PHONE) as page:
+        assert page.get_by_text("Fork from here").is_visible()
+        assert page.evaluate(SIDEWAYS)[0] == 0
+
+
 def test_columns_with_cards_come_first_and_the_others_are_a_line_each(text: str) -> None:
     with shown(text, PHONE) as page:
         found = page.evaluate(PLACES)
@@ -119,7 +131,8 @@ def test_a_stop_is_a_card_on_a_phone_whose_cells_say_what_they_are(text: str) ->
               .map((cell) => getComputedStyle(cell, "::before").content)"""
         )
         assert labels == [
-            f'"{label}"' for label in ("Cause", "State", "Waits for", "Policy", "Steps", "Receipt", "Next")
+            f'"{label}"'
+            for label in ("Cause", "State", "Waits for", "Policy", "Steps", "Receipt", "Left behind", "Next")
         ]
         first, second = (row.bounding_box() for row in rows[:2])
         assert first is not None

@@ -9,7 +9,6 @@ import pytest
 from django.test import Client
 
 from branches.commands.admit import issue_token, pair_recorder
-from branches.commands.check_outcome import take_run_baseline
 from branches.commands.ingest_receipts import ingest_receipts
 from branches.commands.publish_workflow import publish_workflow
 from branches.commands.recover_handoff import recover_handoff
@@ -17,14 +16,13 @@ from branches.commands.refusal import Refused
 from branches.commands.watch_audits import reevaluate_audits
 from branches.evidence import ids
 from branches.evidence.boxes import BoxKey
-from branches.models import AuditState, AuditWatch, Job, JobKind, Receipt, Run
+from branches.models import AuditState, AuditWatch, Receipt, Run
 from branches.queries.audit_page import audit_page
 from branches.queries.audits import audits_now
 from branches.queries.clock import now
 from branches.queries.handoff_times import limit_rows, p95
 from branches.queries.workflow_form import problem_of
 from tests.builders import World, declaration, run_started
-from tests.plugins import FakeWorld
 from tests.web.cast import signed_in
 from tests.web.test_audits_page import AGENTS, CONTRACT, handoff
 
@@ -238,23 +236,6 @@ def test_a_wait_is_routed_to_an_owner_and_never_retried(world: World) -> None:
     assert Receipt.objects.filter(run=run, kind="recovery_decided").count() == 1
 
 
-def test_a_missing_verifier_is_asked_at_once(world: World, outside: FakeWorld) -> None:
-    run = Run.objects.get(uid=begin(world))
-    operation = world.hmac("ref", "brief")
-    world.ingest(
-        delegated(world, run.uid, "brief", ago=90),
-        event(world, run.uid, "brief", "accepted", ago=80),
-        event(world, run.uid, "brief", "completed", ago=70),
-    )
-    assert offered(run, operation) == [("run_verifier", "no_baseline"), ("ask_for_artifact", None)]
-    take_run_baseline(run=run)
-    assert offered(run, operation) == [("run_verifier", None), ("ask_for_artifact", None)]
-    recover_handoff(
-        person=world.ada, run=run, operation=operation, action="run_verifier", shown=shown(run, operation)
-    )
-    assert Job.objects.filter(run=run, kind=JobKind.CHECK_OUTCOME).count() == 1
-
-
 def test_a_reviewer_decides_nothing_here(world: World) -> None:
     run = Run.objects.get(uid=begin(world, limits=REDELIVER))
     world.ingest(delegated(world, run.uid, "brief", ago=400))
@@ -403,6 +384,9 @@ def test_a_contract_that_does_not_hold_together_is_refused_by_field(
         ({"redeliver": {"attempts": 0, "limit_s": 60}}, "limits.handoffs.redeliver.attempts"),
         ({"redeliver": {"attempts": 2}}, "limits.handoffs.redeliver"),
         ({"forever": 1}, "limits.handoffs"),
+        ({"route_s": 0}, "limits.handoffs.route_s"),
+        ({"verifier_s": True}, "limits.handoffs.verifier_s"),
+        ({"artifact_s": 10**9}, "limits.handoffs.artifact_s"),
     ],
 )
 def test_a_limit_that_is_none_is_refused_by_field(handoffs: dict[str, Any], field: str) -> None:

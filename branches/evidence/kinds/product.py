@@ -260,7 +260,7 @@ PRODUCT: Final[dict[str, Schema]] = {
             "action": enum(*RECOVERIES),
             "attempt": integer(1),
             "attempts": integer(1),
-            "limit_s": nullable(integer(1)),
+            "limit_s": integer(1),
             "owner": nullable(name(Declared.OWNER)),
             "basis": SHA256,
         }

@@ -1,0 +1,103 @@
+"""What a loop leaves behind where it stops, by the receipts alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models import Exists, OuterRef
+
+from branches.models import Receipt, Run
+from branches.queries.audits import Audits, StopAudit
+from branches.queries.chains import Link, latest, link
+from branches.queries.declarations import declaration_of
+from branches.queries.handoff_audits import HandoffAudit
+
+_LOOKED_AT: Final = 200
+_LINKED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What is still open of what came before a stop; of very many calls and operations the newest."""
+
+    pending: tuple[Link, ...]
+    """Calls that were to write outside, without an answer on record."""
+    operations: tuple[Link, ...]
+    """The newest delegations of operations that nobody completed."""
+    approval: bool
+    outcome: bool
+    """Whether an outcome was declared, and no independent receipt says that it is there."""
+    checked: Link | None
+    """What the newest of them says instead."""
+
+    @property
+    def is_nothing(self) -> bool:
+        return not (self.pending or self.operations or self.approval or self.outcome)
+
+    @property
+    def linked_pending(self) -> tuple[Link, ...]:
+        return self.pending[:_LINKED]
+
+    @property
+    def linked_operations(self) -> tuple[Link, ...]:
+        return self.operations[:_LINKED]
+
+
+@dataclass(frozen=True, slots=True)
+class Remains:
+    """What a run left open, read once for all of its stops."""
+
+    pending: Sequence[Link]
+    handoffs: Sequence[HandoffAudit]
+    has_outcome: bool
+    checked: Link | None = None
+
+    @classmethod
+    def of(cls, run: Run, audits: Audits) -> "Remains":
+        """Read what is open; where no loop stopped nothing was left."""
+        if not audits.stops:
+            return cls((), (), has_outcome=False)
+        checked = latest(run.pk, "outcome_checked")
+        return cls(_pending(run), audits.handoffs, declaration_of(run) is not None, checked)
+
+    def at(self, audit: StopAudit) -> Left:
+        """Return what was open before a stop and is so still, of its own agent where it names one."""
+        stop = audit.stopped
+        agent = stop.actor.get("name")
+        calls = (
+            each
+            for each in self.pending
+            if each.seq < stop.seq and (agent is None or each.actor.get("name") in {None, agent})
+        )
+        handed = (each.delegation for each in self.handoffs if not each.is_completed)
+        before = (each for each in handed if each is not None and each.seq < stop.seq)
+        own = (
+            each
+            for each in before
+            if agent is None or agent in {each.actor.get("name"), each.body.get("receiver")}
+        )
+        return Left(
+            pending=tuple(calls),
+            operations=tuple(sorted(own, key=lambda each: -each.seq)),
+            approval=audit.waits,
+            outcome=self.has_outcome and audit.verdict.receipt != "verified",
+            checked=self.checked,
+        )
+
+
+def _pending(run: Run) -> list[Link]:
+    """Return the newest call of each operation that no later receipt answers, newest first, without reads."""
+    answers = Receipt.objects.filter(
+        run_id=OuterRef("run_id"),
+        kind="effect_answered",
+        subject=OuterRef("subject"),
+        seq__gt=OuterRef("seq"),
+    ).exclude(body__contains='"answer":"no_answer"')
+    asked = Receipt.objects.filter(run=run, kind="effect_intended").exclude(
+        body__contains='"effect_class":"read"'
+    )
+    open_calls = asked.filter(~Exists(answers)).order_by("-seq")[:_LOOKED_AT]
+    newest: dict[str | None, Link] = {}
+    for each in map(link, open_calls):
+        newest.setdefault(each.subject, each)
+    return list(newest.values())
