@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Event, Lock
@@ -14,7 +14,8 @@ from branches.commands.plugin_words import BREAKS
 from branches.commands.refusal import Refused
 from branches.models import Run, Workspace
 from branches.ports import Answer, DestinationAnswer, DestinationQuery, Question, Target
-from branches.queries.branch_facts import BranchView, branch_view
+from branches.queries.branch_facts import effects_now
+from branches.queries.declarations import declaration_of
 from branches.queries.job_places import Place, bounds_of
 from branches.queries.ledger import EffectLine
 from branches.queries.targets import TargetMissing, target
@@ -67,7 +68,7 @@ def ask_again(*, branch: Run) -> Fresh:
 
     Where a destination does not answer the permit waits, and nobody else is asked. Raises Refused.
     """
-    asked = _to_ask(branch_view(branch))
+    asked = list(_to_ask(branch))
     if not asked:
         return Fresh()
     answers = _ask_all(asked)
@@ -107,20 +108,17 @@ def _ask_in_turn(queue: _Queue, silence: Event) -> dict[str, DestinationAnswer]:
     return found
 
 
-def _to_ask(view: BranchView) -> list[Asking]:
-    rests_on_answer = [line for line in view.effects if line.asked is not None]
-    return list(_placed(view, rests_on_answer))
-
-
-def _placed(view: BranchView, lines: Iterable[EffectLine]) -> Iterable[Asking]:
+def _to_ask(branch: Run) -> Iterator[Asking]:
+    """Yield every effect whose state rests on an answer, with whom to ask."""
+    declaration = declaration_of(branch)
     places: dict[tuple[str, str], tuple[DestinationQuery, Target]] = {}
-    for line in lines:
-        rule = view.declaration.destinations.get(line.destination or "") if view.declaration else None
-        if rule is None:
+    for line in effects_now(branch):
+        rule = declaration.destinations.get(line.destination or "") if declaration else None
+        if line.asked is None or rule is None:
             continue
         name = rule.query, rule.target
         if name not in places:
-            places[name] = _place(view.branch.workspace, *name)
+            places[name] = _place(branch.workspace, *name)
         yield line, *places[name]
 
 

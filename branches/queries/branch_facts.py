@@ -168,6 +168,13 @@ def branch_view(branch: Run, *, now: datetime | None = None, family: Family | No
     )
 
 
+def effects_now(branch: Run) -> list[EffectLine]:
+    """Return the effects of a branch's view alone: what destinations are asked about needs nothing else."""
+    family = family_of(branch)
+    branch = family.runs[branch.pk]
+    return list(effect_lines(family, branch, declaration_of(branch), audits_of(family.root), present()))
+
+
 def _asked(
     family: Family,
     branch: Run,
