@@ -24,12 +24,17 @@ from branches.models import (
     PolicySort,
     Role,
     RoleGrant,
+    Workspace,
 )
 from branches.queries.clock import now, parse, stamp
 
 
 def adopt_change(change: PolicyChange, actor: Actor) -> None:
-    """End a change as adopted, in the caller's transaction; one without delay is applied with it."""
+    """End a change as adopted, in the caller's transaction; one without delay is applied with it.
+
+    Raises Refused where another one was adopted under its version meanwhile.
+    """
+    require_new_version(change.workspace, change.sort, change.version, change.digest)
     effective_at = now() + timedelta(seconds=change.delay_s)
     PolicyChangeEnd.objects.create(change=change, word="adopted", effective_at=effective_at, at=now())
     if change.sort != PolicySort.POLICY and change.delay_s == 0:
@@ -46,6 +51,15 @@ def adopt_change(change: PolicyChange, actor: Actor) -> None:
             actor=actor,
             subject=change.uid,
         )
+
+
+def require_new_version(workspace: Workspace, sort: str, version: str, digest: str) -> None:
+    """Refuse a policy whose version names another one already; the caller holds the lock of its policies."""
+    adopted = PolicyChange.objects.filter(
+        workspace=workspace, sort=PolicySort.POLICY, version=version, end__word="adopted"
+    )
+    if sort == PolicySort.POLICY and adopted.exclude(digest=digest).exists():
+        raise Refused(rule="version_already_published", field="policy")
 
 
 def end_change(change: PolicyChange, word: str, actor: Actor) -> None:

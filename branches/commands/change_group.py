@@ -13,10 +13,12 @@ from branches.queries.standings import groups_of
 
 def add_group(*, person: Person, workspace: Workspace, name: str) -> Group:
     """Return the new group; one of that name must not exist yet. Raises Refused."""
-    require_admin(person, workspace)
-    if Group.objects.filter(workspace=workspace, name=name).exists():
-        raise Refused(rule="name_taken", field="group")
-    return make_group(workspace=workspace, name=name, actor=Actor.person(person))
+    with transaction.atomic():
+        lock_names([f"roles {workspace.uid}"])
+        require_admin(person, workspace)
+        if Group.objects.filter(workspace=workspace, name=name).exists():
+            raise Refused(rule="name_taken", field="group")
+        return make_group(workspace=workspace, name=name, actor=Actor.person(person))
 
 
 def change_membership(*, person: Person, group: Group, subject: Person, held: bool) -> PolicyChange | None:

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from branches.commands.append_receipt import Actor, lock_names
 from branches.commands.append_to_workspace import append_to_workspace
-from branches.commands.apply_change import adopt_change
+from branches.commands.apply_change import adopt_change, require_new_version
 from branches.commands.publish_workflow import checked_declaration
 from branches.commands.refusal import Refused
 from branches.evidence import canonical, ids
@@ -67,11 +67,6 @@ def _policy(workspace: Workspace, text: str, *, is_operator: bool = False) -> Pr
     errors = lint_errors(findings)
     if errors and not is_operator:
         raise PolicyRefused(errors)
-    adopted = PolicyChange.objects.filter(
-        workspace=workspace, version=found.policy().version, end__word="adopted"
-    )
-    if adopted.exclude(digest=found.digest).exists():
-        raise Refused(rule="version_already_published", field="policy")
     document = canonical.canonical_bytes(found.document).decode()
     return Proposal(PolicySort.POLICY, found.policy().version, document, found.digest)
 
@@ -128,6 +123,7 @@ def _propose(
         lock_names([f"policy {workspace.uid}", f"roles {workspace.uid}"])
         if author is not None:
             _require(author, workspace, proposer_role(proposal.sort))
+        require_new_version(workspace, proposal.sort, proposal.version, proposal.digest)
         terms = change_terms(workspace, author, about=about)
         if terms.is_closed:
             raise Refused(rule=f"class_closed:{ChangeClass.CP}")

@@ -104,6 +104,19 @@ def test_a_policy_without_delay_supersedes_what_was_asked_for_when_it_is_adopted
     assert RequestEnd.objects.get(request=request).word == "superseded"
 
 
+def test_of_two_texts_that_wait_under_one_version_only_the_first_is_adopted(world: World) -> None:
+    admins(world)
+    first = propose_policy(person=world.rosa, workspace=world.workspace, text=changed())
+    second = propose_policy(person=world.rosa, workspace=world.workspace, text=changed(activation_delay="2h"))
+    for person in (world.linus, world.grace):
+        decide_change(person=person, change=first, word="approved", digest=first.digest)
+    decide_change(person=world.linus, change=second, word="approved", digest=second.digest)
+    with pytest.raises(Refused, match="version_already_published"):
+        decide_change(person=world.grace, change=second, word="approved", digest=second.digest)
+    assert not PolicyChangeEnd.objects.filter(change=second).exists()
+    assert policy_of(world.workspace).digest == first.digest
+
+
 def test_a_policy_that_took_effect_makes_an_old_approval_worth_nothing_at_once(
     world: World, outside: FakeWorld
 ) -> None:
