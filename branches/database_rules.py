@@ -223,8 +223,45 @@ _NOBODY_ASKED: Final = f"""
           AND {_HELD}
     )
 """  # noqa: S608 - every part is written here
+# Which of these roles a class asks for, and of what, is the policy's: the commands judge that.
+_NO_STANDING: Final = f"""
+    NOT EXISTS (
+        SELECT 1 FROM branches_approvalrequest r
+        JOIN branches_run b ON b.id = r.branch_id
+        JOIN branches_rolegrant g ON g.workspace_id = b.workspace_id AND g.person_id = NEW.approver_id
+        JOIN branches_person p ON p.id = g.person_id
+        WHERE r.id = NEW.request_id
+          AND g.role IN ('approver', 'destination_owner', 'reviewer', 'policy_admin') AND {_HELD}
+    )
+"""  # noqa: S608 - every part is written here
+_NO_MEMBER: Final = f"""
+    NOT EXISTS (
+        SELECT 1 FROM branches_policychange c
+        JOIN branches_rolegrant g ON g.workspace_id = c.workspace_id AND g.person_id = NEW.person_id
+        JOIN branches_person p ON p.id = g.person_id
+        WHERE c.id = NEW.change_id AND {_HELD}
+    )
+"""  # noqa: S608 - every part is written here
+_NO_ENGINEER: Final = f"""
+    NOT EXISTS (
+        SELECT 1 FROM branches_run b
+        JOIN branches_rolegrant g ON g.workspace_id = b.workspace_id AND g.person_id = NEW.operator_id
+        JOIN branches_person p ON p.id = g.person_id
+        WHERE b.id = NEW.branch_id AND g.role = 'engineer' AND {_HELD}
+    )
+"""  # noqa: S608 - every part is written here
+_OPERATOR_LEFT: Final = f"""
+    NOT EXISTS (
+        SELECT 1 FROM branches_resumepermit m
+        JOIN branches_run b ON b.id = m.branch_id
+        JOIN branches_rolegrant g ON g.workspace_id = b.workspace_id AND g.person_id = m.operator_id
+        JOIN branches_person p ON p.id = g.person_id
+        WHERE m.id = NEW.permit_id AND g.role = 'engineer' AND {_HELD}
+    )
+"""  # noqa: S608 - every part is written here
 
 RULES: Final = (
+    DatabaseRule("branches_decision", "no_standing", _NO_STANDING),
     DatabaseRule("branches_decision", "own_work", _OWN_WORK),
     DatabaseRule("branches_decision", "self_approval", _SELF_APPROVAL),
     DatabaseRule("branches_decision", "not_own_work", _NOT_OWN_WORK),
@@ -237,10 +274,13 @@ RULES: Final = (
     DatabaseRule("branches_resumepermit", "too_few_approvals", _TOO_FEW_APPROVALS),
     DatabaseRule("branches_resumepermit", "no_grant", _NO_GRANT),
     DatabaseRule("branches_resumepermit", "not_confined", _NOT_CONFINED),
+    DatabaseRule("branches_resumepermit", "no_engineer", _NO_ENGINEER),
     DatabaseRule("branches_redemption", "permit_over", _PERMIT_OVER),
+    DatabaseRule("branches_redemption", "operator_left", _OPERATOR_LEFT),
     DatabaseRule("branches_redemption", "vetoed", _VETOED),
     DatabaseRule("branches_policychange", "nobody_asked", _NOBODY_ASKED),
     DatabaseRule("branches_policyvote", "own_change", _OWN_CHANGE),
+    DatabaseRule("branches_policyvote", "no_member", _NO_MEMBER),
     DatabaseRule("branches_policyvote", "change_over", _CHANGE_OVER),
     DatabaseRule("branches_policychangeend", "undecided", _CHANGE_UNDECIDED),
 )

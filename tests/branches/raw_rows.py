@@ -81,6 +81,12 @@ def leave(world: World, *people: Person) -> None:
             grant_role(person=person, workspace=world.workspace, role=role, held=False)
 
 
+def standing(world: World, *people: Person) -> None:
+    """Give people a role by which they might decide, so that another rule says no."""
+    for person in people:
+        grant_role(person=person, workspace=world.workspace, role=Role.REVIEWER)
+
+
 def vote(request: ApprovalRequest, person: Person, word: str = "approved", **changes: Any) -> Decision:
     values: dict[str, Any] = {
         "reason": "reviewed_delta",

@@ -35,6 +35,7 @@ from tests.branches.raw_rows import (
     refused_by,
     small_branch,
     small_world,
+    standing,
     vote,
 )
 from tests.branches.test_approval_queue import ready
@@ -187,6 +188,22 @@ def test_what_raises_the_class_of_a_branch_needs_somebody(db: None, outside: Fak
         permit(world, branch, 0, facts=facts)
 
 
+def test_no_permit_is_for_somebody_who_is_no_engineer_here(world: World, outside: FakeWorld) -> None:
+    request = approve(world, ready(world, outside))
+    with refused_by("no_engineer"):
+        permit(world, request.branch, 1, request.subject_digest, operator=world.grace)
+
+
+def test_no_permit_is_redeemed_whose_operator_is_an_engineer_no_more(
+    world: World, outside: FakeWorld
+) -> None:
+    request = approve(world, ready(world, outside))
+    made = issue_permit(person=world.ada, branch=request.branch)
+    grant_role(person=world.ada, workspace=world.workspace, role=Role.ENGINEER, held=False)
+    with refused_by("operator_left"):
+        redemption(made)
+
+
 def test_no_permit_is_redeemed_after_its_time(world: World, outside: FakeWorld) -> None:
     request = approve(world, ready(world, outside))
     made = issue_permit(person=world.ada, branch=request.branch)
@@ -197,6 +214,7 @@ def test_no_permit_is_redeemed_after_its_time(world: World, outside: FakeWorld) 
 def test_no_permit_is_redeemed_against_a_rejection(world: World, outside: FakeWorld) -> None:
     request = approve(world, ready(world, outside))
     made = issue_permit(person=world.ada, branch=request.branch)
+    standing(world, world.linus)
     vote(request, world.linus, "rejected")
     with refused_by("vetoed"):
         redemption(made)

@@ -39,17 +39,19 @@ from tests.branches.raw_rows import (
     refused_by,
     small_branch,
     small_world,
+    standing,
     vote,
 )
 from tests.branches.test_approval_queue import ready
 from tests.branches.test_branch_life import approve
-from tests.builders import World
+from tests.builders import World, make_world
 from tests.plugins import FakeWorld
 
 
 @pytest.fixture
 def asked(world: World, outside: FakeWorld) -> ApprovalRequest:
-    """A request of class C4 by Ada, which nobody has decided."""
+    """A request of class C4 by Ada, which nobody has decided; she and Linus might, by their roles."""
+    standing(world, world.ada, world.linus)
     return request_approval(person=world.ada, branch=ready(world, outside))
 
 
@@ -59,6 +61,32 @@ def asked(world: World, outside: FakeWorld) -> ApprovalRequest:
 def test_nobody_who_worked_on_a_branch_decides_on_it(world: World, asked: ApprovalRequest) -> None:
     with refused_by("own_work"):
         vote(asked, world.ada)
+
+
+@pytest.mark.parametrize("how", ["never", "taken", "over", "switched_off", "elsewhere"])
+def test_nobody_decides_without_a_role_here(world: World, asked: ApprovalRequest, how: str) -> None:
+    person = world.grace
+    if how == "never":
+        person = Person.objects.create_user("nobody")
+    elif how == "taken":
+        leave(world, person)
+    elif how == "over":
+        ends = now() - timedelta(seconds=1)
+        grant_role(person=person, workspace=world.workspace, role=Role.APPROVER, until=ends)
+    elif how == "switched_off":
+        Person.objects.filter(pk=person.pk).update(is_active=False)
+    else:
+        person = make_world("elsewhere").grace
+    with refused_by("no_standing"):
+        vote(asked, person)
+
+
+@pytest.mark.parametrize("role", [Role.ENGINEER, Role.VIEWER, Role.AUDITOR])
+def test_no_role_that_decides_nothing_decides(world: World, asked: ApprovalRequest, role: Role) -> None:
+    person = Person.objects.create_user("kay")
+    grant_role(person=person, workspace=world.workspace, role=role)
+    with refused_by("no_standing"):
+        vote(asked, person)
 
 
 def test_nobody_decides_on_another_digest_than_was_asked_for(world: World, asked: ApprovalRequest) -> None:
@@ -74,6 +102,7 @@ def test_nobody_decides_on_a_request_that_is_over(world: World, asked: ApprovalR
 
 def test_nobody_decides_on_a_branch_that_was_resumed(world: World, outside: FakeWorld) -> None:
     request = approve(world, ready(world, outside))
+    standing(world, world.linus)
     made = issue_permit(person=world.ada, branch=request.branch)
     redeem_permit(recorder=world.recorder, permit=made, attempt=ids.mint("att"))
     with refused_by("request_over"):
@@ -85,6 +114,7 @@ def test_nobody_approves_their_own_request_of_a_worse_class(world: World, outsid
     request = request_approval(person=world.ada, branch=ready(world, outside))
     assert request.change_class == "C4"
     leave(world, world.grace, world.rosa)
+    grant_role(person=world.ada, workspace=world.workspace, role=Role.APPROVER)
     with refused_by("self_approval"):
         vote(request, world.ada, by_requester=True)
 
@@ -96,6 +126,7 @@ def test_nobody_approves_their_own_request_where_the_policy_does_not_allow_it(
     request = request_approval(person=world.ada, branch=small_branch(world))
     assert request.change_class == "C2"
     leave(world, world.grace, world.rosa)
+    grant_role(person=world.ada, workspace=world.workspace, role=Role.APPROVER)
     with refused_by("self_approval"):
         vote(request, world.ada, by_requester=True)
 
@@ -141,7 +172,8 @@ def own(db: None, outside: FakeWorld) -> tuple[World, ApprovalRequest]:
     """A request of class C2 by Ada, alone with Linus who looks on, where one person may approve their own."""
     world = small_world(READS_OUTSIDE, self_approval=ALONE)
     leave(world, world.grace, world.rosa)
-    grant_role(person=world.linus, workspace=world.workspace, role=Role.VIEWER)
+    grant_role(person=world.linus, workspace=world.workspace, role=Role.REVIEWER)
+    grant_role(person=world.ada, workspace=world.workspace, role=Role.APPROVER)
     return world, request_approval(person=world.ada, branch=small_branch(world))
 
 
@@ -161,7 +193,7 @@ def test_whoever_holds_no_role_any_more_is_nobody_else(own: tuple[World, Approva
         grant_role(
             person=world.linus,
             workspace=world.workspace,
-            role=Role.VIEWER,
+            role=Role.REVIEWER,
             until=now() - timedelta(seconds=1),
         )
     else:
@@ -174,7 +206,7 @@ def test_a_role_that_was_given_again_counts_although_it_had_been_taken(
 ) -> None:
     world, request = own
     leave(world, world.linus)
-    grant_role(person=world.linus, workspace=world.workspace, role=Role.VIEWER)
+    grant_role(person=world.linus, workspace=world.workspace, role=Role.REVIEWER)
     with refused_by("not_alone"):
         vote(request, world.ada, by_requester=True)
 
@@ -239,6 +271,13 @@ def test_nobody_votes_on_their_own_proposal_or_on_another_digest(world: World, c
         vote_on(change, world.rosa)
     with refused_by("own_change"):
         vote_on(change, world.grace, digest="sha256:other")
+
+
+def test_nobody_votes_on_the_change_of_a_workspace_they_do_not_belong_to(
+    world: World, change: PolicyChange
+) -> None:
+    with refused_by("no_member"):
+        vote_on(change, make_world("elsewhere").grace)
 
 
 def test_nobody_votes_on_a_change_that_is_over(world: World, change: PolicyChange) -> None:
