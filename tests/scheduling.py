@@ -32,6 +32,8 @@ LONG: Final = {
     "tests/adapters/test_probe_commands.py": 40,
     "tests/adapters/test_browser_ends.py": 35,
     "tests/api/test_trace_pieces.py": 35,
+    "tests/commands/test_payloads.py": 25,
+    "tests/live_audits/test_audits.py": 25,
     "tests/js/test_live.py": 20,
     "tests/recorder/openai_agents/test_promises.py": 20,
 }

@@ -82,8 +82,10 @@ def import_source(
     """Read files with a plug-in and take in what they hold; `run` names the one run they are of.
 
     What cannot be read is refused by place, field and rule, and the rest is not lost. A run that is known
-    already keeps what was declared of it first. Raises Refused.
+    already keeps what was declared of it first. Nothing is added to a run that a recorder writes: files
+    say nothing that it counted. Raises Refused.
     """
+    _check_writer(workspace, run)
     key = workspace_key(workspace)
     read = find("importers", importer).read(files, key)
     if run is not None and len(read.runs) > 1:
@@ -93,6 +95,12 @@ def import_source(
         done = done or [Imported(run)]
         done[0].refused = [*read.refused, *done[0].refused]
     return done
+
+
+def _check_writer(workspace: Workspace, run: str | None) -> None:
+    known = run_of(workspace, run)
+    if known is not None and known.recorder_id != importer_of(workspace).pk:
+        raise Refused(rule="foreign_writer", field="run")
 
 
 def import_threads(*, workspace: Workspace, runtime: str, store: Path) -> list[Imported]:

@@ -15,13 +15,13 @@ from branches.evidence import canonical
 from branches.evidence.kinds import OUTSIDE_KINDS
 from branches.models import Receipt, Run
 from branches.queries.arrivals import Audits, Unaccounted, audits_of
-from branches.queries.chains import Link, head, latest, link, links, newest_by_subject
+from branches.queries.chains import Link, latest, link, links, newest_by_subject
+from branches.queries.counted import is_counted
 from branches.queries.declarations import Declaration, declaration_of
 from branches.queries.family import Family, family_of
 from branches.rules.branch_facts import EffectDecision, EffectStatus, Ledger
 
 EFFECT_KINDS: Final = ("effect_intended", "effect_answered", "effect_reused", "effect_held", "effect_skipped")
-_IN_A_RECORDERS_NAME: Final = ("permit_redeemed", "refused")
 _SENT_KINDS: Final = ("effect_intended", "effect_answered")
 # An effect called from the checkpoint may have been recorded shortly before it, where the runtime writes
 # checkpoints asynchronously; farther back nothing of it can lie.
@@ -353,31 +353,11 @@ def _is_complete(family: Family, run: Run, left_at: int) -> bool:
 
     A branch that still runs has not closed, and its effects are not all known.
     """
-    if run.recorder is None or not family.once(("counted", run.pk), lambda: _is_counted(run)):
+    if run.recorder is None or not family.once(("counted", run.pk), lambda: is_counted(run)):
         return False
     if run.parent_id is not None:
         return True  # a branch is resumed by our own recorder, which wraps every tool or refuses
     return family.once(("placed", run.pk, left_at), lambda: _is_full(run) and not _has_unplaced(run, left_at))
-
-
-def _is_counted(run: Run) -> bool:
-    """Return whether the writer has closed its recording and as many receipts are there as it counted.
-
-    A recording that says itself that something is missing is not complete, whatever was counted.
-    """
-    closed = latest(run.pk, "recording_closed")
-    if closed is None or latest(run.pk, "recording_gap") is not None:
-        return False
-    # Two ranges beside the writer, each of which the index of events has in order: asked for as one, both
-    # databases read the whole run.
-    by_others = sum(
-        Receipt.objects.filter(beside, run=run).count()
-        for beside in (Q(writer__lt=closed.writer), Q(writer__gt=closed.writer))
-    )
-    # A redemption stands under the recorder's name, but the product wrote it and no recorder counted it.
-    in_its_name = Receipt.objects.filter(run=run, kind__in=_IN_A_RECORDERS_NAME, writer=closed.writer).count()
-    last, _ = head(run.pk)
-    return bool(last - by_others - in_its_name == closed.body["count"])
 
 
 def _is_full(run: Run) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from branches.models import Run
 from branches.queries.chains import Link, latest, links
 from branches.queries.clock import stamp
+from branches.queries.counted import is_short
 from branches.queries.declarations import declaration_of
 from branches.queries.edges import SeenEdge
 
@@ -112,15 +113,19 @@ def _interaction(item: Link, version: str, now: datetime) -> dict[str, Any]:
 
 
 def _evidence(run: Run, started: Link) -> str:
-    """Return what a topology rests on: a gap that was said outweighs who declares that there is none."""
-    line, at = [run.pk], run.parent
-    while at is not None:
-        line.append(at.pk)
-        at = at.parent
-    gaps = {item.body["gap"] for item in links(line, ("recording_gap",))}
+    """Return what a topology rests on: a gap that was said outweighs who declares that there is none.
+
+    What its writer counted and nobody has may have been an edge.
+    """
+    line = [run]
+    while line[-1].parent is not None:
+        line.append(line[-1].parent)
+    gaps = {item.body["gap"] for item in links([each.pk for each in line], ("recording_gap",))}
     if "sampled" in gaps:
         return "sampled"
-    return "complete" if started.body["recording"] in _WHOLE and not gaps else "unknown"
+    if started.body["recording"] not in _WHOLE or gaps or any(map(is_short, line)):
+        return "unknown"
+    return "complete"
 
 
 def _only_phase(contract: Mapping[str, Any]) -> str:

@@ -57,6 +57,7 @@ def declaration() -> dict[str, Any]:
             "stashes": [],
             "edits": ["none", "intended", "unintended"],
             "tools": [],
+            "tool_classes": [],
             "server_version": [TOOLS_VERSION],
             "session": ["anonymous", "signed_in", "expired"],
             "pending": [],

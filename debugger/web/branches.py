@@ -20,6 +20,7 @@ from branches.commands.request_approval import request_approval, withdraw_reques
 from branches.queries.branch_page import page_now
 from branches.queries.governance import governance_receipt
 from branches.queries.lookups import RunRow, branch_named, request_named, run_named
+from branches.queries.registry_drift import registry_drift
 from debugger.web.access import PageRequest, member, number, refuse, said_no
 
 
@@ -32,9 +33,10 @@ def branch(request: PageRequest, uid: str) -> HttpResponse:
     if request.htmx and request.GET.get("seen") == page.signature:
         # Nothing moved: what the person opened or focused stays as it is.
         return HttpResponse(status=204)
-    template = "branch.html#live" if request.htmx else "branch.html"
     context = {"page": page, "reject_reasons": REJECT_REASONS, "section": "branches"}
-    return render(request, template, context)
+    if request.htmx:
+        return render(request, "branch.html#live", context)
+    return render(request, "branch.html", {**context, "registry": registry_drift(row)})
 
 
 @member

@@ -14,6 +14,7 @@ from branches.queries.branch_list import branch_rows, branches_of
 from branches.queries.clock import now
 from branches.queries.lookups import RunRow, run_named
 from branches.queries.message_map import message_map
+from branches.queries.registry_drift import registry_drift
 from branches.queries.run_list import FILTERS, run_list
 from branches.queries.run_page import BEFORE, found_runs, opening
 from branches.queries.timeline import MARKS, jump, run_head, window
@@ -67,6 +68,7 @@ def run(request: PageRequest, uid: str) -> HttpResponse:
         "branch": branch_rows([row])[0] if row.parent_id is not None else None,
         "audits": audit_summary(row, now()),
         "branches": branches_of(row, before=request.GET.get("before")),
+        "registry": registry_drift(row),
         "section": "branches" if row.parent_id else "runs",
     }
     return render(request, "run.html", context)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,11 +16,13 @@ from branches.evidence.kinds.forms import Declared
 from branches.evidence.names import cover_name
 from branches.models import Receipt
 from branches.ports import Moment, SourceFile, SourceRun, Target
+from branches.queries.secrets import workspace_key
 from debugger.adapters.probes.mcp_tools import McpToolsProbe
 from debugger.adapters.runtimes.mcp import McpImporter
 from debugger.adapters.runtimes.mcp_classes import HINTS, class_of, class_of_digest
 from tests.adapters.places import KEY
 from tests.adapters.source_runs import LATER, a_file, bodies, check, everything, read
+from tests.builders import World, failed_run
 
 DATA = Path(__file__).with_name("data")
 IMPORTER = McpImporter()
@@ -155,6 +157,14 @@ def probe_with(**changed: Any) -> Any:
         ({}, "tools", "required"),
         ({"tools": {}}, "tools", "list"),
         ({"tools": BASE, "nextCursor": MARKER}, "nextCursor", "half_answer"),
+        ({"tools": BASE, "nextCursor": 7}, "nextCursor", "string"),
+        ({"tools": BASE, "resultType": MARKER}, "resultType", "half_answer"),
+        ({"tools": BASE, "protocolVersion": MARKER}, "protocolVersion", "version_unknown"),
+        ({"jsonrpc": "1.0", "id": 1, "result": {"tools": BASE}}, "jsonrpc", "version_unknown"),
+        ({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": MARKER}}, "error", "error_answer"),
+        ({"jsonrpc": "2.0", "id": 1}, "result", "required"),
+        ({"jsonrpc": "2.0", "id": 1, "result": {"tools": BASE, "protocolVersion": "2031-01-01"}},
+         "result.protocolVersion", "version_unknown"),
         ([1], "tools", "tools_malformed"),
         ([{"name": 1}], "tools", "tools_malformed"),
         ([*BASE, *BASE], "tools", "tools_ambiguous"),
@@ -162,6 +172,8 @@ def probe_with(**changed: Any) -> Any:
         ([{"function": {"name": MARKER}}], "tools", "not_mcp"),
         ([{"name": "a", "description": "x" * 10_000_000}], "0.description", "max_length"),
         (probe_with(schema=MARKER), "schema", "unknown"),
+        (probe_with(protocol_version="2031-01-01"), "protocol_version", "version_unknown"),
+        (probe_with(protocol_version=MARKER), "protocol_version", "version_unknown"),
         (probe_with(tool_count=3), "tool_count", "differs"),
         (probe_with(registry_hash=MARKER), "registry_hash", "differs"),
         (probe_with(tools=[]), "tools", "object"),
@@ -236,3 +248,23 @@ def test_the_command_shows_drift_and_classes_and_stores_no_name(
     assert changed == [False, True, True]
     stored = "".join(Receipt.objects.values_list("body", flat=True)) + json.dumps(first)
     assert not any(name in stored for name in ("refund", "wipe", "Search the index"))
+
+
+@pytest.mark.parametrize("kind", ["mcp", "otlp"])
+def test_nothing_is_added_to_a_run_that_a_recorder_writes(
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr("debugger.management.commands.import.prepare", lambda: None)
+    run = failed_run(world)
+    before = Receipt.objects.count()
+    options = {"workspace": world.workspace.name, "run": run.uid}
+    with pytest.raises(CommandError, match="run: foreign_writer") as refused:
+        call_command("import", kind, str(DATA / "mcp" / "base.json"), **options)
+    assert (refused.value.returncode, Receipt.objects.count()) == (1, before)
+    # A list that was saved joins the record by the run's own recorder, whose probe reads the file.
+    target = Target("tools", {"file": str(DATA / "mcp" / "base.json")}, workspace_key(world.workspace))
+    found = McpToolsProbe().measure(target, Moment(None, None, datetime.fromisoformat(LATER)))
+    call_command("import", "mcp", str(DATA / "mcp" / "base.json"), workspace=world.workspace.name)
+    (listed,) = Receipt.objects.filter(kind="checkpoint").exclude(run=run)
+    state = json.loads(listed.body)["body"]["state"]
+    assert [each["fingerprint"] for each in state.values()] == [found.fingerprint]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from branches.evidence import tool_classes
 from branches.evidence.domains import PART
 from branches.ports import StateMeasurement, Target
 from debugger.adapters.probes import mcp_session
@@ -54,7 +55,7 @@ def test_it_reads_every_page_and_counts(place: Registry) -> None:
     at_once = measured(place)
     place.write(tools[::-1], page=2)
     assert measured(place) == at_once
-    assert at_once.facts == {"tools": 7, "server_version": "1.0.0"}
+    assert at_once.facts == {"tools": 7, "server_version": "1.0.0", "tool_classes": 0}
 
 
 def test_it_keeps_the_version_beside_the_tools(place: Registry) -> None:
@@ -135,7 +136,8 @@ def test_it_finds_the_same_tools_over_stdio_over_http_and_in_a_file(
     assert stdio.problem is None
     assert stdio == http
     assert (file.fingerprint, file.parts) == (stdio.fingerprint, stdio.parts)
-    assert http.facts == {"tools": 3, "server_version": "1.0.0"}
+    # Of three: the refund is irreversible, and the others say nothing of themselves.
+    assert http.facts == {"tools": 3, "server_version": "1.0.0", "tool_classes": 12}
 
 
 def test_it_finds_openai_functions_and_plain_ones_equal(tmp_path: Path) -> None:
@@ -189,6 +191,17 @@ def test_it_takes_no_pipe_for_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     found = McpToolsProbe().measure(target(file=str(tmp_path / "pipe")), MOMENT)
     assert (found.fingerprint, found.problem) == (None, "file_unreadable")
+
+
+def test_it_says_what_each_tools_annotations_speak_for(tmp_path: Path) -> None:
+    hints = {"a": {"readOnlyHint": True}, "b": {}, "names": {"readOnlyHint": True}}
+    found = in_file(tmp_path, [tool(name, annotations=said) for name, said in hints.items()])
+    parts = {KEY.digest(PART, name): name for name in ("a", "b")}
+    said = tool_classes.unpacked(found.facts[tool_classes.FACT], parts)
+    # A tool that is called like an aspect is no part of its own.
+    assert {parts[part]: word for part, word in said.items()} == {"a": "read", "b": "unknown"}
+    many = in_file(tmp_path, [tool(f"tool-{number}") for number in range(21)])
+    assert tool_classes.FACT not in many.facts
 
 
 def test_it_gives_many_tools_no_parts_of_their_own(tmp_path: Path) -> None:

@@ -1,9 +1,7 @@
 """After everything else: what people and agents said is in no file, row, key or line of the product."""
 
 import base64
-import binascii
 import sqlite3
-import zlib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,19 +16,8 @@ from debugger.demo.script import MARKER
 from debugger.demo.walker import Walk
 from tests.browser.journey import Journey
 from tests.browser.visits import Visit
+from tests.leaks import forms, opened
 from tests.worlds import DemoProcess
-
-
-def forms(marker: str) -> set[bytes]:
-    """Return the marker as it stands in plain text, in hexadecimal and, wherever it begins, in base64."""
-    plain = marker.encode()
-    found = {plain, binascii.hexlify(plain)}
-    for before in range(3):
-        coded = base64.b64encode(b"\0" * before + plain)
-        # The first and last characters depend on the neighbours.
-        found.add(coded[(before * 8 + 5) // 6 : (before + len(plain)) * 8 // 6])
-    return found
-
 
 FORMS = forms(MARKER)
 
@@ -43,13 +30,6 @@ def outside_the_demo(var: Path) -> Iterator[Path]:
     for path in var.rglob("*"):
         if path.is_file() and path.relative_to(var).parts[0] != "demo":
             yield path
-
-
-def opened(session: str) -> bytes:
-    """Return what a stored session says; Django compresses it, which would hide what it holds."""
-    text = session.partition(":")[0]
-    packed = base64.urlsafe_b64decode(text.strip(".") + "=" * (-len(text.strip(".")) % 4))
-    return zlib.decompress(packed) if text.startswith(".") else packed
 
 
 def sessions(demo: DemoProcess) -> list[str]:

@@ -10,13 +10,18 @@ from django.test import Client
 from branches.commands.import_source import import_source
 from branches.commands.publish_workflow import publish_workflow
 from branches.evidence import ids
-from branches.models import Run
+from branches.evidence.drift import part_ref
+from branches.models import Redemption, Run
 from branches.ports import Moment, SourceFile, Target
+from branches.queries.branch_facts import branch_view
 from branches.queries.clock import now
 from branches.queries.registry_drift import RegistryChange, RegistryDrift, registry_drift
 from branches.queries.secrets import workspace_key
 from debugger.adapters.probes.mcp_tools import McpToolsProbe
-from tests.builders import World, checkpoint, declaration, run_started
+from tests.branches.raw_rows import permit
+from tests.builders import World, checkpoint, closed, declaration, run_started, stopped
+from tests.plugins import FakeWorld
+from tests.web.cast import forked
 
 MARKER = "CONTENT-MARKER-7f3a"
 
@@ -28,7 +33,14 @@ def uid(world: World) -> str:
         "tool_registry": {"probe": "mcp_tools", "target": "tools"},
         "workspace": {"probe": "files", "target": "here"},
     }
-    declared = declaration(version="7.0.0", state_keys=keys, facts={"tools": []})
+    # All that it writes to is made for tests, so that a branch needs nobody's word.
+    places = {name: {"query": "fake", "target": name, "fixture": True} for name in ("tickets", "mail")}
+    declared = declaration(
+        version="7.0.0",
+        state_keys=keys,
+        facts={"tools": [], "tool_classes": []},
+        destinations=places,
+    )
     workflow = publish_workflow(workspace=world.workspace, publisher=world.recorder.uid, declaration=declared)
     world.workflow = workflow
     uid = ids.mint("run")
@@ -129,14 +141,87 @@ def test_it_says_of_undivided_registries_only_that_they_changed(ada: Client, wor
 
 
 def test_it_shows_nothing_where_there_is_nothing_to_compare(
-    ada: Client, run: Run, world: World, uid: str, tmp_path: Path
+    ada: Client, run: Run, world: World, uid: str
 ) -> None:
     assert registry_drift(run) is None  # its workflow measures no registry
-    passes(world, uid, "c1", [tool("look_up")], tmp_path)
+    record(world, uid, "c1", {"fingerprint": world.state("c1"), "facts": {}})
     record(world, uid, "c2", {"fingerprint": None, "facts": {}})
     assert registry_drift(Run.objects.get(uid=uid)) is None
     for each in (uid, run.uid):
         assert "Tool registry" not in page_of(ada, each)
+
+
+HINTS: dict[str, dict[str, bool]] = {
+    "look_up": {"readOnlyHint": True},
+    "create_ticket": {"destructiveHint": True},
+    "send_mail": {"destructiveHint": False, "openWorldHint": False},
+    "own": {},
+}
+
+
+def test_it_shows_what_each_tools_annotations_say_beside_what_the_workflow_declares(
+    ada: Client, world: World, uid: str, tmp_path: Path
+) -> None:
+    passes(world, uid, "c1", [{**tool(name), "annotations": said} for name, said in HINTS.items()], tmp_path)
+    found = {each.tool: (each.said, each.declared, each.is_belied) for each in drift(uid).classes}
+    own = part_ref(workspace_key(world.workspace), "own")
+    assert found == {
+        "create_ticket": ("irreversible", "reversible", True),
+        own: ("unknown", None, False),
+        "send_mail": ("reversible", "irreversible", False),
+        "look_up": ("read", "read", False),
+    }
+    assert drift(uid).compared == 0
+    for address in (f"/runs/{uid}/", f"/runs/{uid}/audits/"):
+        page = ada.get(address).content.decode()
+        assert page.count("less than the server says") == 1
+        assert "By its annotations" in page
+        assert "The tools stayed as they were." not in page
+        assert MARKER not in page
+
+
+def test_a_number_that_cannot_be_of_these_tools_says_nothing_of_them(
+    world: World, uid: str, tmp_path: Path
+) -> None:
+    passes(world, uid, "c1", [tool("look_up")], tmp_path)
+    newest = drift(uid).classes
+    assert [each.said for each in newest] == ["unknown"]
+    parts = dict.fromkeys([part_ref(workspace_key(world.workspace), "look_up")], world.state())
+    record(world, uid, "c2", {"fingerprint": world.state("c2"), "facts": {**parts, "tool_classes": 4}})
+    assert drift(uid).classes == ()
+
+
+def test_a_branchs_drift_begins_at_the_checkpoint_that_it_was_forked_from(
+    ada: Client, world: World, uid: str, outside: FakeWorld, tmp_path: Path
+) -> None:
+    passes(world, uid, "c1", [tool("look_up")], tmp_path)
+    passes(world, uid, "c2", [tool("look_up"), tool("send_mail")], tmp_path)
+    assert not world.ingest(stopped(world, uid), closed(world, uid)).refused
+    branch = forked(world, Run.objects.get(uid=uid))
+    assert drift(branch.uid).changes == ()  # it stands where it was forked
+    begun(world, branch)
+    passes(world, branch.uid, "b1", [tool("look_up", "otherwise")], tmp_path)
+    passes(world, branch.uid, "b2", [], tmp_path)
+    first, then = drift(branch.uid).changes
+    # What its parent's next checkpoint had is none of its own.
+    assert (counts(first), first.is_from_fork) == ((0, 0, 1), True)
+    assert (counts(then), then.is_from_fork) == ((0, 1, 0), False)
+    assert [counts(each) for each in drift(uid).changes] == [(1, 0, 0)]
+    for address in (f"/branches/{branch.uid}/", f"/runs/{branch.uid}/", f"/runs/{branch.uid}/audits/"):
+        page = ada.get(address).content.decode()
+        assert "fork point →" in page
+        assert "<code>look_up</code> changed" in page
+        assert MARKER not in page
+
+
+def begun(world: World, branch: Run) -> None:
+    """Let the branch have begun, whatever its gates say: what is looked at is what it records then."""
+    facts = json.dumps(branch_view(branch).facts.as_json())
+    done = Redemption.objects.create(
+        permit=permit(world, branch, 0), branch=branch, attempt=ids.mint("att"), sealed_facts=facts, at=now()
+    )
+    started = world.sent(branch.uid, "started", {"permit": done.permit.uid, "attempt": done.attempt})
+    assert not world.ingest(started).refused
 
 
 def test_it_reads_an_imported_registry_too(ada: Client, world: World) -> None:
@@ -146,6 +231,7 @@ def test_it_reads_an_imported_registry_too(ada: Client, world: World) -> None:
     assert done.run is not None
     (change,) = drift(done.run).changes
     assert counts(change) == (0, 1, 1)
+    assert [each.said for each in drift(done.run).classes] == ["unknown"]
     page = page_of(ada, done.run)
     assert "Tool registry" in page
     assert MARKER not in page

@@ -16,6 +16,7 @@ from debugger.adapters.addresses import Allowed
 from debugger.adapters.bearer import bearer
 from debugger.adapters.options import TargetUnfit, text, text_table, texts
 from debugger.adapters.outbound import MOST_BYTES, READ_S, Unreachable, checked_address, place_of
+from debugger.adapters.probes.mcp_answers import NO_TOOLS, PROTOCOLS, UNKNOWN_PROTOCOL, page_of, problem_of
 from debugger.adapters.probes.tool_lists import MOST_TOOLS
 
 TIMEOUT_S: Final = 20.0
@@ -85,8 +86,8 @@ def _run(ask: Callable[..., Awaitable[Listed]], *arguments: Any) -> Listed:
             listed = anyio.run(ask, *arguments)
         except TimeoutError:
             raise Unreachable("timeout") from None
-        except Exception:  # noqa: BLE001 - a foreign server may break in any way, and its words are content
-            raise Unreachable("server_failed") from None
+        except Exception as error:  # noqa: BLE001 - a foreign server may break in any way, and its words are content
+            raise Unreachable(problem_of(error)) from None
     if listed.problem is not None:
         raise Unreachable(listed.problem)
     return listed
@@ -101,7 +102,7 @@ async def _ask_program(command: list[str], env: dict[str, str]) -> Listed:
     # What a server writes on its error stream is content: it goes nowhere.
     with anyio.fail_after(TIMEOUT_S), open(os.devnull, "w") as nowhere:  # noqa: ASYNC230, PTH123
         async with Client(stdio_client(server, errlog=nowhere), cache=None) as client:
-            return await _every_page(client)
+            return await _checked(client)
 
 
 async def _ask_address(url: str, transport: Any, headers: dict[str, str]) -> Listed:
@@ -116,7 +117,16 @@ async def _ask_address(url: str, transport: Any, headers: dict[str, str]) -> Lis
             client_for(transport, headers) as http,
             Client(streamable_http_client(url, http_client=http), cache=None) as client,
         ):
-            return await _every_page(client)
+            return await _checked(client)
+
+
+async def _checked(client: Any) -> Listed:
+    """Return all tools of a server that speaks a version of the protocol that is known, and offers some."""
+    if client.protocol_version not in PROTOCOLS:
+        return Listed([], problem=UNKNOWN_PROTOCOL)
+    if client.server_capabilities.tools is None:
+        return Listed([], problem=NO_TOOLS)
+    return await _every_page(client)
 
 
 async def _every_page(client: Any) -> Listed:
@@ -131,11 +141,11 @@ async def _every_page(client: Any) -> Listed:
     while cursor not in asked and len(asked) < MOST_PAGES:
         asked.add(cursor)
         request = ListToolsRequest(params=PaginatedRequestParams(cursor=cursor))
-        page = await client.session.send_request(request, whole)
-        tools += page["tools"]
+        page, after = page_of(await client.session.send_request(request, whole))
+        tools += page
         if len(tools) > MOST_TOOLS:
             return Listed([], problem="too_large")
-        cursor = page.get("nextCursor") or None
+        cursor = after
         if cursor is None:
             return Listed(tools, _version(client.server_info))
     return Listed([], problem="pages_without_end")

@@ -1,8 +1,10 @@
 """The tools an agent is told of: an MCP server's, asked anew page by page, or a list saved in a file."""
 
+import json
 from collections.abc import Mapping
 from typing import Final
 
+from branches.evidence import tool_classes
 from branches.evidence.domains import PART, STATE
 from branches.evidence.keys import HmacKey
 from branches.ports import Fact, Moment, StateMeasurement, Target
@@ -11,6 +13,7 @@ from debugger.adapters.outbound import Unreachable
 from debugger.adapters.probes import mcp_session
 from debugger.adapters.probes.no_journal import NoJournal
 from debugger.adapters.probes.tool_lists import ListUnfit, Tool, tools_in_file, tools_of, written
+from debugger.adapters.runtimes.mcp_classes import class_of
 
 MOST_NAMED: Final = 20
 """With more tools than this only the aspects are parts: too many to be looked at one by one."""
@@ -46,9 +49,10 @@ class McpToolsProbe(NoJournal):
         if version is not None:
             facts["server_version"] = version
         whole = b"\n\n".join(tool.whole for tool in tools)
-        return StateMeasurement(
-            target.key.digest(STATE, b"tools\0" + whole), facts, parts=parts_of(target.key, tools)
-        )
+        parts = parts_of(target.key, tools)
+        if (classes := _classes(target.key, tools, parts)) is not None:
+            facts[tool_classes.FACT] = classes
+        return StateMeasurement(target.key.digest(STATE, b"tools\0" + whole), facts, parts=parts)
 
 
 def _tools(target: Target) -> tuple[list[Tool], str | None]:
@@ -59,6 +63,15 @@ def _tools(target: Target) -> tuple[list[Tool], str | None]:
         return tools_in_file(local_path(target, "file")), None
     listed = mcp_session.over_stdio(target) if ways == ["command"] else mcp_session.over_http(target)
     return tools_of(listed.tools), listed.version
+
+
+def _classes(key: HmacKey, tools: list[Tool], parts: Mapping[str, str]) -> int | None:
+    """Return what the annotations say of the tools that are parts of their own; None where they are not."""
+    if len(tools) > MOST_NAMED:
+        return None
+    said = {key.digest(PART, tool.name): class_of(json.loads(tool.annotations)) for tool in tools}
+    aspects = {key.digest(PART, name) for name in McpToolsProbe.part_names}
+    return tool_classes.packed({part: word for part, word in said.items() if part in parts.keys() - aspects})
 
 
 def parts_of(key: HmacKey, tools: list[Tool]) -> dict[str, str]:

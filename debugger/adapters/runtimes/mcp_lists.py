@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from branches.evidence import tool_classes
 from branches.evidence.domains import PART, STATE
 from branches.evidence.drift import MOST_PARTS, changes
 from branches.evidence.keys import HmacKey, is_digest
 from branches.evidence.kinds.forms import VERSION_PATTERN, Declared
 from branches.evidence.names import cover_name
+from debugger.adapters.probes.mcp_answers import COMPLETE, PROTOCOLS
 from debugger.adapters.probes.mcp_tools import parts_of as probed_parts
 from debugger.adapters.probes.tool_lists import MOST_TOOLS, ListUnfit, Tool, tools_of, written
 from debugger.adapters.runtimes.mcp_classes import class_of, class_of_digest
@@ -28,7 +30,7 @@ _OF_TOOL: Final = ("inputSchema", "outputSchema", "description", "annotations")
 _WORDS: Final = """
     schema label protocol_version server name version pages tool_count tools output_schema description
     annotations whole registry_hash contract_hash result nextCursor inputSchema outputSchema title
-    readOnlyHint destructiveHint idempotentHint openWorldHint jsonrpc id
+    readOnlyHint destructiveHint idempotentHint openWorldHint jsonrpc id error protocolVersion resultType
 """
 KNOWN: Final = frozenset(_WORDS.split())
 _VERSION: Final = re.compile(VERSION_PATTERN)
@@ -90,14 +92,37 @@ def _listed(value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
     answer = Fields(value)
-    if "result" in answer:
+    if "jsonrpc" in answer:
+        answer = _answered(answer)
+    elif "result" in answer:
         answer = answer.fields("result")
-    if answer.value("nextCursor"):
+    _check_protocol(answer, "protocolVersion")
+    if "resultType" in answer and answer.value("resultType") != COMPLETE:
+        raise Unfit(answer.at("resultType"), "half_answer")
+    cursor = answer.value("nextCursor")
+    if cursor is not None and not isinstance(cursor, str):
+        raise Unfit(answer.at("nextCursor"), "string")
+    if cursor:
         raise Unfit(answer.at("nextCursor"), "half_answer")
     found = answer.required("tools")
     if not isinstance(found, list):
         raise Unfit(answer.at("tools"), "list")
     return found
+
+
+def _answered(envelope: Fields) -> Fields:
+    """Return what a JSON-RPC answer holds; one that says an error holds no list."""
+    if envelope.value("jsonrpc") != "2.0":
+        raise Unfit("jsonrpc", "version_unknown")
+    if "error" in envelope:
+        raise Unfit("error", "error_answer")
+    return envelope.fields("result")
+
+
+def _check_protocol(found: Fields, name: str) -> None:
+    """Refuse what says that it was asked by a version of the protocol that is not known here."""
+    if name in found and found.value(name) not in PROTOCOLS:
+        raise Unfit(found.at(name), "version_unknown")
 
 
 def seen(registry: Registry, key: HmacKey, *, by_digest: bool) -> Seen:
@@ -119,8 +144,17 @@ def seen(registry: Registry, key: HmacKey, *, by_digest: bool) -> Seen:
     if registry.version is not None:
         facts["server_version"] = registry.version
     carried = parts if len(parts) <= MOST_PARTS else {part: parts[part] for part in _aspects(key)}
+    if (number := _packed(registry.classes, carried, key)) is not None:
+        facts[tool_classes.FACT] = number
     classes = {cover_name(key, Declared.TOOL, name): word for name, word in registry.classes.items()}
     return Seen(fingerprint, {**facts, **carried}, parts, shown, classes)
+
+
+def _packed(classes: Mapping[str, str], carried: Mapping[str, str], key: HmacKey) -> int | None:
+    """Return the classes of the tools that are parts of their own; None where not every part has one."""
+    tools = carried.keys() - set(_aspects(key))
+    by_part = {key.digest(PART, name): word for name, word in classes.items()}
+    return tool_classes.packed({part: by_part[part] for part in tools}) if tools <= by_part.keys() else None
 
 
 def _parts(registry: Registry, key: HmacKey) -> tuple[dict[str, str], dict[str, str]]:
@@ -163,6 +197,7 @@ def _probed(file: Fields) -> Registry:
     """Return what a probe kept; its own sums must be right."""
     if file.text("schema") != PROBE:
         raise Unfit("schema", "unknown")
+    _check_protocol(file, "protocol_version")
     tools = file.fields("tools")
     if len(tools.whole) > MOST_TOOLS:
         raise Unfit("tools", "too_large")

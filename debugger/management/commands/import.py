@@ -50,7 +50,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("kind", choices=["langgraph", "receipts", *names("importers")])
         parser.add_argument("files", nargs="+", metavar="FILE")
-        parser.add_argument("--run", help="the run the files are of, where they do not say")
+        parser.add_argument("--run", help="the run the files are of; not one that a recorder writes")
         parser.add_argument("--workspace", default="main")
         parser.add_argument(
             "--workflow", metavar="NAME@VERSION", help="the published workflow that the runs are of"

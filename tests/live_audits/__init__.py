@@ -1,0 +1,1 @@
+"""Real runs of each runtime on a running server, up to their three audits."""
