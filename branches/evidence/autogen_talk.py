@@ -32,6 +32,8 @@ class Fact:
     own: str
     body: dict[str, Any]
     agent: str | None
+    given: Said | None = None
+    """Of a hand-over: the message that gave the work away."""
 
 
 @dataclass(slots=True)
@@ -194,7 +196,7 @@ class Talk:
             }
         if dependency is not None:
             body["dependency"] = self._named("dependency", dependency)
-        return Fact("handoff", f"{given.id}\0{event}\0{at}", body, agent)
+        return Fact("handoff", f"{given.id}\0{event}\0{at}", body, agent, given)
 
     def _named(self, category: str, text: str) -> str:
         return self.name(category, text)

@@ -8,17 +8,29 @@ from debugger.recorder.effects import (
     current_operation,
 )
 from debugger.recorder.gates import Hold
+from debugger.recorder.handoffs import APPROVAL, OUTCOME, Delegation, Handoffs, Work
 from debugger.recorder.recorder import Recorder
+from debugger.recorder.recoveries import Recovery, RecoveryRefused
 from debugger.recorder.runs import Run
+from debugger.recorder.verifying import NothingDelegated, Verifier
 
 __all__ = [
+    "APPROVAL",
+    "OUTCOME",
+    "Delegation",
     "DestinationRefused",
     "GateRefused",
     "GateUnreachable",
+    "Handoffs",
     "Hold",
+    "NothingDelegated",
     "Operation",
     "OutsideRun",
     "Recorder",
+    "Recovery",
+    "RecoveryRefused",
     "Run",
+    "Verifier",
+    "Work",
     "current_operation",
 ]

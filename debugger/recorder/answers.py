@@ -7,11 +7,12 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from debugger.recorder.frames import AppendLog, read
+from debugger.recorder.handoff_memory import HandoffMemory
 
 NOTHING: Final = object()
 """Stands for an answer that was not kept."""
@@ -37,6 +38,8 @@ class Passed:
     parent: str | None
     source: str
     writers: Mapping[str, list[str]]
+    handed: Mapping[str, list[int]] = field(default_factory=dict)
+    """Which operations of each pair of agents were completed by then; see `pairs`."""
 
 
 class Answers:
@@ -45,6 +48,7 @@ class Answers:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
+        self.handoffs = HandoffMemory()
         self._guard = threading.RLock()
         self._offsets: dict[Path, int] = {}
         self._log: AppendLog | None = None
@@ -54,6 +58,9 @@ class Answers:
         self._values: dict[tuple[str, str], tuple[Path, int]] = {}
         self._passed: dict[str, Passed] = {}
         self._threads: dict[str, str] = {}
+        self._roots: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+        self._closed: dict[str, int] = {}
         self._equal: defaultdict[str, defaultdict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
         self.refresh()
 
@@ -124,6 +131,21 @@ class Answers:
         with self._guard:
             return self._threads.get(run)
 
+    def root_of(self, run: str) -> str | None:
+        """Return the root of a run recorded here, or None for a run that this home does not know."""
+        with self._guard:
+            return self._roots.get(run)
+
+    def count_of(self, run: str) -> int:
+        """Return the highest number of a run's receipts that this home knows of, from 1; 0 for none."""
+        with self._guard:
+            return self._counts.get(run, 0)
+
+    def closed_at(self, run: str) -> int | None:
+        """Return the number of the receipt that closed a run's recording last, or None."""
+        with self._guard:
+            return self._closed.get(run)
+
     def equal_calls_before(self, base: str, checkpoint: str) -> int:
         """Count equal calls made from the ancestors of a checkpoint.
 
@@ -150,14 +172,23 @@ class Answers:
     def _learn(self, entry: Mapping[str, Any], place: tuple[Path, int]) -> None:
         self._offsets[place[0]] = place[1]
         kind = entry["t"]
+        if (number := entry.get("n")) is not None:
+            self._counts[entry["run"]] = max(number, self._counts.get(entry["run"], 0))
         if kind == "call":
             self._learn_call(entry)
         elif kind == "answer":
             self._learn_answer(entry, place)
         elif kind == "passed":
-            self._passed[entry["id"]] = Passed(entry["parent"], entry["source"], entry["writers"])
+            self._passed[entry["id"]] = Passed(
+                entry["parent"], entry["source"], entry["writers"], entry.get("handed", {})
+            )
         elif kind == "run":
             self._threads[entry["run"]] = entry["thread"]
+            self._roots[entry["run"]] = entry.get("root", entry["run"])
+        elif kind == "handoff":
+            self.handoffs.learn(entry)
+        elif kind == "closed":
+            self._closed[entry["run"]] = max(entry.get("n", 0), self._closed.get(entry["run"], 0))
 
     def _learn_call(self, entry: Mapping[str, Any]) -> None:
         call = Call(entry["op"], entry["tool"], entry["payload"], entry["run"], entry["at"])

@@ -85,7 +85,9 @@ class Branch(attempts.Attempt[Source]):
 
     def _prepare(self, record: RunRecord, source: Source) -> Callable[[], str]:
         run = Run(self._recorder, self._graph, record, self.thread, may_go_on=self._go_on)
-        self._recorder.answers.add({"t": "run", "run": record.run, "thread": self.thread})
+        self._recorder.answers.add(
+            {"t": "run", "run": record.run, "thread": self.thread, "root": record.root}
+        )
         before = self._graph.get_state(config_of(self.thread, source.checkpoint))
         run.learn(before.values, source.checkpoint)
 

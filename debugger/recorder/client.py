@@ -100,6 +100,20 @@ class Client:
         """Ask whether the branch may take its next step."""
         return self._post(f"branches/{branch}/lease", {"attempt": attempt})
 
+    def recoveries(self, run: str) -> list[dict[str, Any]]:
+        """Return the decisions on a run's hand-overs that may be carried out."""
+        return list(self._ask("GET", f"runs/{run}/recoveries")["recoveries"])
+
+    def receipts(self, run: str) -> list[dict[str, Any]]:
+        """Return a run's receipts, oldest first. Raises GateUnreachable and GateRefused."""
+        response = self._send("GET", f"runs/{run}/receipts")
+        if response.status_code >= 400:
+            raise _refusal(response, _json(response))
+        try:
+            return [json.loads(line) for line in response.content.splitlines() if line]
+        except ValueError:
+            raise GateUnreachable("not our server's answer") from None
+
     def report_conformance(self, report: Mapping[str, Any]) -> None:
         """Say what of the conformance suite this recorder kept."""
         self._post("recorders/conformance", report)

@@ -40,9 +40,14 @@ class EdgeLog:
 
     def began(self, task: Mapping[str, Any]) -> None:
         """A task begins: its triggers say which channels made it run."""
-        names = [f"send:{task['name']}" if trigger == _PUSHED else trigger for trigger in task["triggers"]]
-        sources: frozenset[str] = frozenset().union(*(self.writers.get(name, frozenset()) for name in names))
+        pushed = _PUSHED in task["triggers"]
+        sources = sources_of(task["name"] if pushed else None, task["triggers"], self.writers)
         self._tasks[task["id"]] = _Task(task["name"], sources)
+
+    def sources(self, task: str) -> frozenset[str]:
+        """Return the agents that made a task run that began since the newest checkpoint."""
+        known = self._tasks.get(task)
+        return frozenset() if known is None else known.sources
 
     def ended(self, result: Mapping[str, Any]) -> Iterator[Edge]:
         """A task gave its result: yield the edges that led to it, when it is an agent's."""
@@ -68,6 +73,14 @@ class EdgeLog:
     def resume(self, writers: Mapping[str, list[str]]) -> None:
         """Go on from a checkpoint that was passed before, perhaps by another run."""
         self.writers = {name: frozenset(agents) for name, agents in writers.items()}
+
+
+def sources_of(
+    sent_to: str | None, channels: Iterable[str], writers: Mapping[str, frozenset[str]]
+) -> frozenset[str]:
+    """Return the agents that wrote one of the channels, or sent to a node of this name."""
+    names = [*channels] if sent_to is None else [*channels, f"send:{sent_to}"]
+    return frozenset().union(*(writers.get(name, frozenset()) for name in names))
 
 
 def _targets(channel: str, value: Any) -> Iterator[str]:

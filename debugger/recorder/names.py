@@ -56,6 +56,7 @@ class Declaration:
         """The workflow's id (`wf_…`), or None when the server did not say."""
         self.name: str = declared["workflow"]
         self.version: str = declared["version"]
+        self.outcome: str = declared["outcome"]["expected"]
         self.agents = frozenset(declared.get("agents", ()))
         self.progress = frozenset(declared.get("progress", ()))
         self.phase: str | None = declared.get("phase")
@@ -91,6 +92,11 @@ class Declaration:
         if len(kinds) == 1:
             return str(kinds.pop())
         return self.kinds[0] if self.kinds else None
+
+    def has_edge(self, source: str, receiver: str) -> bool:
+        """Whether the contract has an edge between two agents, of whichever kind."""
+        edges = self.contract["edges"] if self.contract else ()
+        return any((edge["from"], edge["to"]) == (source, receiver) for edge in edges)
 
     def cover(self, receipt: Mapping[str, Any], key: HmacKey) -> dict[str, Any]:
         """Return the receipt with every name that is not declared replaced by its keyed digest."""

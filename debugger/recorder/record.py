@@ -12,6 +12,7 @@ from branches.evidence.ids import derive_id, mint
 from branches.evidence.keys import HmacKey
 from debugger.recorder.answers import Answers
 from debugger.recorder.gates import Hold, Ruling
+from debugger.recorder.handoffs import Handoffs
 from debugger.recorder.names import Declaration
 from debugger.recorder.operations import Identified, Place
 
@@ -59,11 +60,13 @@ class RunRecord:
         self._attempt = attempt
         self._guard = threading.RLock()
         self._count = 0
+        self._closed_at: int | None = None
         self._indexes: dict[tuple[Any, ...], int] = {}
         self._failed: dict[str, BaseException] = {}
         self._step_tools: list[str] = []
         self.progress_count = 0
         self.held: str | None = None
+        self.handoffs = Handoffs(self)
 
     @property
     def key(self) -> HmacKey:
@@ -80,6 +83,27 @@ class RunRecord:
         """How many receipts were written."""
         return self._count
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether the newest receipt is the one that closes the recording."""
+        return self._count > 0 and self._closed_at == self._count
+
+    def go_on(self) -> None:
+        """Go on numbering where another program of this home left off, as far as the home knows.
+
+        What it does not know of leaves the closed recording short of a receipt, so that it is not complete.
+        """
+        self._count, self._closed_at = self.answers.count_of(self.run), self.answers.closed_at(self.run)
+
+    def close(self) -> None:
+        """Write the receipt that says how many there are; what comes behind it has to be counted again."""
+        entry = {"t": "closed", "run": self.run, "root": self.root}
+        with self._guard:
+            body = {"count": self._count + 1}
+            sent = self.emit("recording_closed", body, durable=True, local=entry)
+            self._closed_at = int(sent["writer_seq"])
+        self.answers.add({**entry, "n": self._closed_at})
+
     def emit(
         self,
         kind: str,
@@ -88,16 +112,25 @@ class RunRecord:
         agent: str | None = None,
         durable: bool = False,
         local: Mapping[str, Any] | None = None,
-    ) -> None:
-        """Write a receipt to the spool. Raises OSError (then it has no number) or ProfileError."""
-        with self._guard:
-            receipt = self.draft(kind, body, agent=agent)
-            self.write(receipt, durable=durable, local=local)
+        event: str | None = None,
+    ) -> dict[str, Any]:
+        """Write a receipt to the spool and return it. Raises OSError (then it has no number) or ProfileError.
 
-    def draft(self, kind: str, body: Mapping[str, Any], *, agent: str | None = None) -> dict[str, Any]:
+        `event` is the id of one that has an identity of its own. What is kept beside it gets its number.
+        """
+        with self._guard:
+            receipt = self.draft(kind, body, agent=agent, event=event)
+            beside = None if local is None else {**local, "n": receipt["writer_seq"]}
+            self.write(receipt, durable=durable, local=beside)
+        return receipt
+
+    def draft(
+        self, kind: str, body: Mapping[str, Any], *, agent: str | None = None, event: str | None = None
+    ) -> dict[str, Any]:
         """Return the receipt that would be written next."""
         number = self._count + 1
-        event = mint("evt") if self._attempt is None else derive_id("evt", self._attempt, str(number))
+        if event is None:
+            event = mint("evt") if self._attempt is None else derive_id("evt", self._attempt, str(number))
         actor = {"type": "recorder", "id": self.recorder.identity.recorder}
         receipt = {
             "v": 1,

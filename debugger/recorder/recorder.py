@@ -18,6 +18,7 @@ from debugger.recorder.answers import Answers
 from debugger.recorder.client import Client
 from debugger.recorder.frames import private_file
 from debugger.recorder.gates import OwnGate
+from debugger.recorder.handoffs import Handoffs
 from debugger.recorder.langgraph_checks import check_runtime
 from debugger.recorder.names import Declaration
 from debugger.recorder.record import Gate, RunRecord
@@ -168,6 +169,19 @@ class Recorder:
             attempt=attempt,
             contract_version=own if attempt is None else None,
         )
+
+    def handoffs(self, run: str) -> Handoffs:
+        """Return the hand-overs of a run that was recorded from this home, for a program that starts again.
+
+        One program at a time writes of a run. Raises LookupError for a run that this home does not know.
+        """
+        self.answers.refresh()
+        root = self.answers.root_of(run)
+        if root is None:
+            raise LookupError("run: not_of_this_home")
+        record = self.record(run, root, OwnGate(run, self.answers))
+        record.go_on()
+        return record.handoffs
 
     def described(self, topology: Topology, configuration: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return a configuration (the declared one by default) as the record carries it."""

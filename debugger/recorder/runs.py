@@ -4,9 +4,11 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from branches.evidence.domains import CHECKPOINT, REF, THREAD
+from branches.evidence.domains import CHECKPOINT, THREAD
 from debugger.recorder.edges import EdgeLog
 from debugger.recorder.gates import Hold
+from debugger.recorder.graph_handoffs import GraphHandoffs, triggers_of
+from debugger.recorder.handoffs import HandsOver
 from debugger.recorder.messages import MessageLog, class_of, found_in
 from debugger.recorder.record import RunRecord
 from debugger.recorder.stops import StepLimitReached, StopAsked, StopLog
@@ -19,7 +21,7 @@ _DEFAULT_LIMIT: Final = 10_007
 _PROGRESSIVE: Final = frozenset({"answer", "handoff"})
 
 
-class Run:
+class Run(HandsOver):
     """One recorded run of a graph on one thread; made by `Recorder.start_run`, or for a branch."""
 
     def __init__(
@@ -40,6 +42,7 @@ class Run:
         self._may_go_on = may_go_on
         self._messages = MessageLog(record.key, record.declaration.agents)
         self._edges = EdgeLog(record.declaration.agents)
+        self._handoffs = GraphHandoffs(record, triggers_of(graph))
         self._passed: set[str] = set()
         self._rest: Any = None
         self.limit = record.declaration.step_limit or _DEFAULT_LIMIT
@@ -79,16 +82,6 @@ class Run:
         body = {"from": source, "to": receiver, "kind": kind, "status": status}
         self.record.emit("interaction", {**body, "contract_version": self.record.contract_version})
 
-    def handoff(self, event: str, *, operation: str, handoff: str, agent: str, **facts: str | None) -> None:
-        """Record a durable hand-over written by an agent; `operation`, `handoff`, `trace` leave as HMAC."""
-        body: dict[str, Any] = {"event": event, **facts}
-        for name, text in (("operation", operation), ("handoff", handoff), ("trace", facts.get("trace"))):
-            if text is not None:
-                body[name] = self.record.key.digest(REF, text)
-        if (artifact := facts.get("expected_artifact")) is not None:
-            body["expected_artifact"] = self.record.key.digest(REF, artifact)
-        self.record.emit("handoff", body, agent=agent, durable=True)
-
     def learn(self, values: Any, checkpoint: str | None = None) -> None:
         """Take what a state holds as seen; a checkpoint given is not reported again."""
         self._messages.learn(values)
@@ -96,6 +89,7 @@ class Run:
             self._passed.add(checkpoint)
             if (known := self.record.answers.passed(checkpoint)) is not None:
                 self._edges.resume(known.writers)
+                self._handoffs.resume(known.handed)
 
     def _drive(self, input_: Any, context: Any, stops: StopLog, outcome: "_Outcome") -> None:
         # Our own count ends a run at the declared number of steps; the runtime's is only a second fence.
@@ -122,6 +116,7 @@ class Run:
         if "triggers" in task:
             step.ran = True
             self._edges.began(task)
+            self._handoffs.began(task["id"], task["name"], self._edges.sources(task["id"]))
             return
         stops.interrupts.extend(task.get("interrupts") or ())
         for _, messages in found_in(task.get("result") or {}):
@@ -129,6 +124,7 @@ class Run:
         for edge in self._edges.ended(task):
             kind = self.record.declaration.edge_kind(edge.source, edge.receiver)
             self.interaction(edge.source, edge.receiver, kind or "unnamed", edge.status)
+        self._handoffs.ended(task)
 
     def _checkpoint(
         self, chunk: Mapping[str, Any], step: "_Step", stops: StopLog, outcome: "_Outcome"
@@ -154,11 +150,14 @@ class Run:
         source = str(metadata.get("source", "loop"))
         if source != "loop":
             self._store.await_row(self.thread, own)
+        if step.ran:
+            self._handoffs.step_ended()
         if parent and step.ran:
             self._edges.stepped(self._store.writes(self.thread, parent, self._edges.tasks))
         writers = {name: sorted(agents) for name, agents in self._edges.writers.items()}
         entry = {
             "t": "passed", "id": own, "parent": parent, "source": source, "writers": writers, "run": self.run,
+            "handed": self._handoffs.done,
         }  # fmt: skip
         record.answers.add(entry)
         checkpoint = record.key.digest(CHECKPOINT, own)
@@ -177,6 +176,8 @@ class Run:
             "consistent": True,
         }
         record.emit("checkpoint", body, local=entry)
+        if step.ran:
+            self._handoffs.stepped(following, self._edges.writers)
         if any(class_of(message) in _PROGRESSIVE for message in news):
             record.progress("message")
         self._note_change(chunk["values"])
@@ -197,9 +198,10 @@ class Run:
             stops.stepped(tools, ())
         if isinstance(outcome.error, Hold) and record.held is None:
             record.held = outcome.error.operation_key
+        self._handoffs.closed()
         self.stop_cause = stops.cause(outcome.error, pending=outcome.pending, record=record)
         record.emit("stopped", stops.body(self.stop_cause, record, progress=progress))
-        record.emit("recording_closed", {"count": record.count + 1}, durable=True)
+        record.close()
 
 
 class _Step:

@@ -10,9 +10,11 @@ from branches.evidence.autogen_talk import Fact, Talk
 from branches.evidence.domains import CHECKPOINT, REF, THREAD
 from debugger.recorder.autogen.dumps import conditions, handoff_tools, participants
 from debugger.recorder.autogen.ends import Ended, body_of
+from debugger.recorder.autogen.handovers import Handovers
 from debugger.recorder.autogen.hearing import said_of
 from debugger.recorder.autogen.memory import measured
 from debugger.recorder.autogen.pump import Alarm, Pump
+from debugger.recorder.handoffs import HandsOver
 from debugger.recorder.record import RunRecord, now_text
 from debugger.recorder.recorder import Recorder
 from debugger.recorder.stops import check_seconds, in_utc
@@ -34,7 +36,7 @@ class Approval:
     deadline: datetime | None = None
 
 
-class TeamRun:
+class TeamRun(HandsOver):
     """One recorded run of a team; made by `record`. A run may have several tasks, one after the other."""
 
     def __init__(
@@ -60,6 +62,7 @@ class TeamRun:
         self._checkpoint: str | None = None
         self._checkpoints = 0
         agents = participants(team)
+        self._handovers = Handovers(record)
         self._talk = Talk(
             record.key,
             record.run,
@@ -159,8 +162,10 @@ class TeamRun:
         body = dict(fact.body)
         if fact.kind == "interaction":
             body["contract_version"] = self.record.contract_version
-        agent = fact.agent if fact.kind == "handoff" else None
-        self.record.emit(fact.kind, body, agent=agent, durable=fact.kind == "handoff")
+        if fact.given is not None:
+            self._handovers.said(fact.given, body)
+            return
+        self.record.emit(fact.kind, body)
         if fact.kind == "message" and body["class"] in _PROGRESSIVE:
             self.record.progress("message")
 
@@ -191,7 +196,7 @@ class TeamRun:
         record.emit("stopped", body)
         self._judge()
         if not self._has_fallen:  # else the list of effects may lack some, and must not look complete
-            record.emit("recording_closed", {"count": record.count + 1}, durable=True)
+            record.close()
 
     def _judge(self) -> None:
         """Look again at the team: a tool may have come that goes past the recorder."""

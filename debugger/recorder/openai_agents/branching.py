@@ -198,7 +198,7 @@ class Branch(attempts.Attempt[Saved]):
             still_full=lambda: pins.is_still_full(recorder, self._graph),
             may_go_on=self._go_on,
         )
-        recorder.answers.add({"t": "run", "run": record.run, "thread": self.thread})
+        recorder.answers.add({"t": "run", "run": record.run, "thread": self.thread, "root": record.root})
 
         def go() -> str:
             try:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from branches.evidence.domains import CHECKPOINT, THREAD
 from branches.evidence.run_states import Kind, Saved
 from branches.ports import StateMeasurement
+from debugger.recorder.handoffs import HandsOver
 from debugger.recorder.openai_agents import ends, routes, turns
 from debugger.recorder.openai_agents.ends import Ended
 from debugger.recorder.openai_agents.graph import Graph
@@ -46,7 +47,7 @@ class Options:
     approvals: Routes | None = None
 
 
-class AgentsRun:
+class AgentsRun(HandsOver):
     """One recorded run of agents; made by `record`, or for a branch."""
 
     def __init__(
@@ -148,6 +149,8 @@ class AgentsRun:
         self._at = saved.checkpoint
         self._messages = MessageLog(self.record.key, self.record.run, saved.messages)
         self._watch.learn(list(saved.state["model_responses"]))
+        if (known := self.record.answers.passed(saved.checkpoint)) is not None:
+            self._watch.handovers.resume(known.handed)
         return await self._drive(loaded, context=context)
 
     async def _drive(self, given: Any, **first: Any) -> Any:
@@ -209,6 +212,7 @@ class AgentsRun:
         saved, news = self._saved(own, state, kind, ref)
         entry: dict[str, Any] = {
             "t": "passed", "id": own, "parent": parent, "source": "loop", "writers": {}, "run": record.run,
+            "handed": self._watch.handovers.done,
         }  # fmt: skip
         record.answers.add(entry)
         # Probes ask files, programs and addresses: not on the loop that the agents run on.
@@ -258,7 +262,7 @@ class AgentsRun:
         record.emit("stopped", body)
         self._judge()
         if not self._has_fallen:  # else the list of effects may lack some, and must not look complete
-            record.emit("recording_closed", {"count": record.count + 1}, durable=True)
+            record.close()
 
     def _judge(self) -> None:
         """Look again at the agents: a tool may have come that goes past the recorder."""

@@ -113,7 +113,7 @@ class Watch:
         content = span.span_data
         if not content.from_agent or not content.to_agent:
             return  # it failed before there was a receiver
-        handover = Handover(span.span_id, str(content.from_agent), str(content.to_agent))
+        handover = Handover(str(content.from_agent), str(content.to_agent))
         requested: tuple[str, ...] = ()
         if message == MANY_HANDOFFS:
             requested = tuple(str(each) for each in span.error["data"].get("requested_agents", ()))

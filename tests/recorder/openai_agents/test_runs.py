@@ -259,10 +259,10 @@ def test_a_receipt_that_could_not_be_written_ends_the_run(
     run = bench.record(agent)
     emit = run.record.emit
 
-    def full(kind: str, *args: Any, **kwargs: Any) -> None:
+    def full(kind: str, *args: Any, **kwargs: Any) -> Any:
         if kind == "handoff" and args[0]["event"] == "delegated":
             raise OSError("no space")
-        emit(kind, *args, **kwargs)
+        return emit(kind, *args, **kwargs)
 
     monkeypatch.setattr(run.record, "emit", full)
     # The SDK only logs what a processor raises; the next turn must not be taken unrecorded.
