@@ -74,6 +74,7 @@ def test_the_graph_of_the_page_is_recorded_whole_and_its_edge_is_a_hand_over(sit
     tried(site, "verify.py", run)
     newest = site.handoffs(run)[-1]
     assert events(site, run)[-1] == "outcome_failed"
+    assert site.state(run, operation) == "failed_outcome"
     assert newest.writer != Run.objects.get(uid=run).recorder.uid
 
 

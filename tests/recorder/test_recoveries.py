@@ -40,6 +40,7 @@ DECLARED = declaration(
     phase="publish",
     limits={"max_age_s": 900, "start_s": 60, "handoffs": {"redeliver": {"attempts": 2, "limit_s": 600}}},
     tools={},
+    writers={"verifier": {"outcomes": True}},
     destinations={},
 )
 
@@ -210,8 +211,11 @@ def test_a_verifier_speaks_of_an_operation_by_name_under_its_own_token(
         verifier.outcome_verified("br_" + "a" * 24, "invoice-4711")
     for _ in range(2):
         verifier.outcome_failed(run.run, "invoice-4711")
+    assert verifier.flush(60)
+    assert site.state(run.run, attempt.operation) == "failed_outcome"
     verifier.outcome_verified(run.run, attempt.operation, artifact=OUTCOME)
     assert verifier.flush(60)
+    assert site.state(run.run, attempt.operation) == "verified"
     assert verifier.status()["refused"] == 0
     said = [each for each in site.handoffs(run.run) if "outcome_" in each.body]
     assert [json.loads(each.body)["body"]["event"] for each in said] == ["outcome_failed", "outcome_verified"]
