@@ -64,7 +64,7 @@ class RecoveriesOut(Schema):
     recoveries: list[RecoveryOut]
 
 
-@router.get("/runs/{run}/audits", auth=TokenAuth("read"), response=AuditsOut)
+@router.get("/runs/{run}/audits", auth=TokenAuth("read"), response=AuditsOut, exclude_unset=True)
 def audits(request: HttpRequest, run: str) -> dict[str, Any]:
     """Return the three audits of a run, judged now, at the cost of its page: `judged` of `operations`."""
     found = run_named(machine_of(request).workspace, run)

@@ -26,6 +26,7 @@ _LABEL: Final = "request"
     "/sources/{source}",
     auth=TokenAuth("ingest"),
     response={200: forms.SourceOut, 207: forms.SourceOut},
+    exclude_unset=True,
     openapi_extra={"requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}}},
 )
 def post_source(request: HttpRequest, source: str) -> Status[Any]:
