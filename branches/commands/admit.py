@@ -16,6 +16,7 @@ from branches.commands.refusal import Refused
 from branches.evidence import boxes, ids
 from branches.models import ApiToken, Person, Presence, Recorder, Role, RoleGrant, TokenEnd, Workspace
 from branches.queries.clock import now, stamp
+from branches.queries.lookups import recorder_of
 from branches.queries.standings import roles_of, standings_of
 from branches.rules.quorum import Standing
 
@@ -172,7 +173,9 @@ def pair_recorder(*, token: ApiToken, name: str, runtime: str, box_key: str) -> 
         raise Refused(rule="weak_key", field="box_key") from None
     with transaction.atomic():
         lock_names([f"{token.uid} {public.hex()}"])
-        existing = Recorder.objects.filter(token=token, box_key=public.hex()).first()
+        # One that went on under this token is still itself.
+        known = (Recorder.objects.filter(token=token, box_key=public.hex()).first(), recorder_of(token))
+        existing = next((each for each in known if each is not None and each.box_key == public.hex()), None)
         if existing is not None:
             return existing, False
         recorder = Recorder.objects.create(

@@ -202,6 +202,15 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name='RecorderToken',
+            fields=[
+                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
+                ('at', models.DateTimeField()),
+                ('recorder', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='later_tokens', to='branches.recorder')),
+                ('token', models.ForeignKey(on_delete=django.db.models.deletion.PROTECT, related_name='continued', to='branches.apitoken')),
+            ],
+        ),
+        migrations.CreateModel(
             name='Presence',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
@@ -700,6 +709,10 @@ class Migration(migrations.Migration):
         migrations.AddConstraint(
             model_name='recorder',
             constraint=models.UniqueConstraint(fields=('token', 'box_key'), name='recorder_paired_once'),
+        ),
+        migrations.AddIndex(
+            model_name='recordertoken',
+            index=models.Index(fields=['token', '-id'], name='branches_re_token_i_46dfbe_idx'),
         ),
         migrations.AddIndex(
             model_name='policychange',

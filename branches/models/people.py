@@ -172,3 +172,14 @@ class Recorder(AppendOnly):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["token", "box_key"], name="recorder_paired_once"),
         ]
+
+
+class RecorderToken(AppendOnly):
+    """A recorder goes on under a later token: it proved that it still holds the key it paired with."""
+
+    recorder = models.ForeignKey(Recorder, models.PROTECT, related_name="later_tokens")
+    token = models.ForeignKey(ApiToken, models.PROTECT, related_name="continued")
+    at = models.DateTimeField()
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["token", "-id"])]

@@ -15,6 +15,7 @@ from branches.models import (
     PolicyChange,
     Presence,
     Recorder,
+    RecorderToken,
     Redemption,
     ResumePermit,
     Revocation,
@@ -200,8 +201,22 @@ def usable_token(digest: str) -> ApiToken | None:
 
 
 def recorder_of(token: ApiToken) -> Recorder | None:
-    """Return the recorder that paired with this token last."""
-    return Recorder.objects.filter(token=token).select_related("workspace").order_by("-id").first()
+    """Return the recorder that paired with this token last, or went on under it."""
+    paired = Recorder.objects.filter(token=token).select_related("workspace").order_by("-id").first()
+    later = RecorderToken.objects.filter(token=token).select_related("recorder__workspace").order_by("-id")
+    continued = later.first()
+    if continued is None or (paired is not None and paired.made_at > continued.at):
+        return paired
+    return continued.recorder
+
+
+def recorder_named(workspace: Workspace, uid: str) -> Recorder:
+    """Return a recorder of a workspace that paired with a key. Raises NotHere."""
+    _look_at(uid)
+    row = Recorder.objects.filter(workspace=workspace, uid=uid).exclude(box_key="").first()
+    if row is None:
+        raise NotHere
+    return row
 
 
 def permit_named(recorder: Recorder, uid: str) -> ResumePermit:

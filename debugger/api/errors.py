@@ -2,6 +2,7 @@
 
 import logging
 import traceback
+from pathlib import Path
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
@@ -30,6 +31,13 @@ def problem_response(status: int, rule: str, field: str = "", **more: Any) -> Ht
 
 
 _logger = logging.getLogger(__name__)
+
+
+def sort_and_places(error: Exception) -> str:
+    """Return what a log may say of an exception: its own words may hold what was sent, and a path is one."""
+    steps = traceback.extract_tb(error.__traceback__)[-4:]
+    places = (f"{Path(step.filename).name}:{step.lineno}" for step in steps)
+    return f"{type(error).__name__} at {' '.join(places)}"
 
 
 def install_errors(api: NinjaAPI) -> None:
@@ -76,7 +84,5 @@ def install_errors(api: NinjaAPI) -> None:
 
     @api.exception_handler(Exception)
     def _failed(_request: HttpRequest, error: Exception) -> HttpResponse:
-        # An exception's own words may hold what was sent, so a log gets its sort and its place only.
-        places = (f"{step.filename}:{step.lineno}" for step in traceback.extract_tb(error.__traceback__)[-4:])
-        _logger.error("failed with %s at %s", type(error).__name__, " ".join(places))
+        _logger.error("failed with %s", sort_and_places(error))
         return problem_response(500, "internal")

@@ -33,6 +33,25 @@ class Pairing(Closed):
     runtime: RuntimeName
 
 
+class Continuing(Closed):
+    """A recorder that paired before asks what it has to open to go on under another token."""
+
+    recorder: Annotated[str, Field(max_length=64)]
+
+
+class Challenge(Schema):
+    """What only the key that the recorder paired with opens (base64)."""
+
+    sealed: str
+
+
+class Proof(Closed):
+    """What a challenge held (base64)."""
+
+    recorder: Annotated[str, Field(max_length=64)]
+    proof: Annotated[str, Field(max_length=64)]
+
+
 class ServerKey(Schema):
     key_id: str
     public: str

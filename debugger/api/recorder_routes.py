@@ -8,14 +8,18 @@ from django.http import HttpRequest
 from ninja import Router, Status
 
 from branches.commands.admit import note_presence, pair_recorder
+from branches.commands.continue_recorder import continue_recorder
 from branches.commands.redeem_permit import decline_permit, redeem_permit
+from branches.commands.refusal import Refused
 from branches.commands.renew_lease import renew_lease
 from branches.commands.report_conformance import report_conformance
 from branches.evidence import boxes
+from branches.queries.continuing import sealed_challenge
 from branches.queries.lookups import (
     branch_named,
     branches_to_stop,
     permit_named,
+    recorder_named,
     sealed_edits,
     waiting_permits,
 )
@@ -53,6 +57,27 @@ def pair(request: HttpRequest, body: forms.Pairing) -> Status[Any]:
             "hmac_key": {"key_id": key.key_id, "sealed": base64.b64encode(sealed).decode()},
         },
     )
+
+
+@router.post("/recorders/challenge", auth=TokenAuth("redeem"), response=forms.Challenge)
+def challenge(request: HttpRequest, body: forms.Continuing) -> dict[str, str]:
+    """Return what a recorder has to open to go on under this token: its runs and permits stay its own."""
+    machine = machine_of(request)
+    recorder = recorder_named(machine.workspace, body.recorder)
+    return {"sealed": base64.b64encode(sealed_challenge(recorder, machine.token)).decode()}
+
+
+@router.post("/recorders/continue", auth=TokenAuth("redeem"), response=forms.DoneOut)
+def go_on(request: HttpRequest, body: forms.Proof) -> dict[str, bool]:
+    """Let a recorder go on under this token, for it opened the challenge."""
+    machine = machine_of(request)
+    try:
+        proof = base64.b64decode(body.proof, validate=True)
+    except ValueError:
+        raise Refused(rule="base64", field="proof") from None
+    recorder = recorder_named(machine.workspace, body.recorder)
+    continue_recorder(recorder=recorder, token=machine.token, proof=proof)
+    return {"ok": True}
 
 
 @router.post("/recorders/conformance", auth=TokenAuth("redeem"), response=forms.DoneOut)

@@ -1,9 +1,7 @@
 """OTLP/HTTP as the protocol has it: a stock exporter sends traces here with a token, and needs no more."""
 
 import logging
-import traceback
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from django.db import InterfaceError, OperationalError
@@ -16,7 +14,7 @@ from branches.ports import LiveImporter, SourceFile, SourceRefusal, SourceUnread
 from branches.queries.newest_workflow import is_published
 from branches.registry import PluginMissing, find
 from debugger.api.bodies import read_at_most
-from debugger.api.errors import Problem
+from debugger.api.errors import Problem, sort_and_places
 from debugger.api.otlp_status import failure
 from debugger.api.tokens import TokenAuth
 from debugger.intake import beside
@@ -39,10 +37,10 @@ def traces(request: HttpRequest) -> HttpResponse:
         return failure(request, 409, refused.rule, refused.field)
     except (OperationalError, InterfaceError) as error:
         # The database is away or busy, and nothing is wrong with the request: what is sent again is known.
-        _log(error)
+        _logger.error("failed with %s", sort_and_places(error))
         return failure(request, 503, "unavailable")
     except Exception as error:  # noqa: BLE001 - the page that Django would answer is no Status
-        _log(error)
+        _logger.error("failed with %s", sort_and_places(error))
         return failure(request, 500, "internal")
 
 
@@ -81,13 +79,6 @@ def _file(request: HttpRequest) -> SourceFile:
         raise Problem(413, "max_bytes", "body")
     headers = {name.lower(): value for name, value in request.headers.items()}
     return SourceFile(_LABEL, raw, {name: value for name, value in headers.items() if name in _HEADERS})
-
-
-def _log(error: Exception) -> None:
-    """Log an exception's sort and places: its own words may hold what was sent."""
-    steps = traceback.extract_tb(error.__traceback__)[-4:]
-    places = (f"{Path(step.filename).name}:{step.lineno}" for step in steps)
-    _logger.error("failed with %s at %s", type(error).__name__, " ".join(places))
 
 
 def _status_of(error: SourceUnreadable) -> int:

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -52,6 +52,8 @@ class Client:
             headers={"Authorization": f"Bearer {token}"},
             timeout=_TIMEOUT,
         )
+        self.on_not_paired: Callable[[], None] | None = None
+        """What may be done where nobody paired with the token, before it is asked once more."""
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -60,6 +62,14 @@ class Client:
     def pair(self, name: str, box_key: str, runtime: Mapping[str, str]) -> dict[str, Any]:
         """Register this recorder's public key (base64); the same key again gives the same answer."""
         return self._post("recorders/pair", {"name": name, "box_key": box_key, "runtime": dict(runtime)})
+
+    def challenge(self, recorder: str) -> str:
+        """Return what this recorder has to open to go on under the client's token (base64)."""
+        return str(self._post("recorders/challenge", {"recorder": recorder})["sealed"])
+
+    def go_on(self, recorder: str, proof: str) -> None:
+        """Go on as this recorder under the client's token; `proof` is what the challenge held (base64)."""
+        self._post("recorders/continue", {"recorder": recorder, "proof": proof})
 
     def workflow(self, name: str, version: str) -> dict[str, Any]:
         """Return the published declaration of a workflow with its digest."""
@@ -133,6 +143,13 @@ class Client:
         return answer
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        response = self._sent(method, path, **options)
+        if self.on_not_paired is None or not _is_unpaired(response):
+            return response
+        self.on_not_paired()
+        return self._sent(method, path, **options)
+
+    def _sent(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
             response = self._http.request(method, path, **options)
         except httpx.HTTPError as error:
@@ -140,6 +157,10 @@ class Client:
         if response.status_code >= 500 or response.status_code == 429:
             raise GateUnreachable(f"status {response.status_code}")
         return response
+
+
+def _is_unpaired(response: httpx.Response) -> bool:
+    return response.status_code == 409 and _refusal(response, _json(response)).rule == "not_paired"
 
 
 def _json(response: httpx.Response) -> dict[str, Any]:

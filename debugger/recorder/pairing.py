@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from branches.evidence.boxes import BoxKey
 from branches.evidence.keys import HmacKey
-from debugger.recorder.client import Client
+from debugger.recorder.client import Client, GateRefused
 from debugger.recorder.frames import private_file
 
 _BOX: Final = "box.key"
 _IDENTITY: Final = "identity.json"
+_NOT_THERE: Final = 404
 
 
 class ServerKeyChanged(Exception):
@@ -41,9 +42,12 @@ def paired(home: Path) -> Identity | None:
 def pair(home: Path, client: Client, *, name: str, runtime: Mapping[str, str]) -> Identity:
     """Pair with the server and keep the result; the same home always pairs as the same recorder.
 
-    Raises GateUnreachable, GateRefused, or ServerKeyChanged when an earlier pairing pinned another key.
+    A token that replaced another one is the recorder's from then on. Raises GateUnreachable, GateRefused, or
+    ServerKeyChanged when an earlier pairing pinned another key.
     """
-    box = box_key(home)
+    box, before = box_key(home), paired(home)
+    if before is not None:
+        _go_on_if_known(before, client)
     answer = client.pair(name, base64.b64encode(box.public).decode("ascii"), runtime)
     sealed = base64.b64decode(answer["hmac_key"]["sealed"])
     kept = {
@@ -57,11 +61,28 @@ def pair(home: Path, client: Client, *, name: str, runtime: Mapping[str, str]) -
     }
     raw = json.dumps(kept, sort_keys=True).encode()
     identity = _read(raw, box)
-    before = paired(home)
     if before is not None and before.server_keys != identity.server_keys:
         raise ServerKeyChanged("server_key: not the one pinned at pairing")
     private_file(home / _IDENTITY, raw)
     return identity
+
+
+def _go_on_if_known(before: Identity, client: Client) -> None:
+    """Go on as before where the server knows of it: another server, or workspace, pairs anew."""
+    try:
+        go_on(before, client)
+    except GateRefused as refused:
+        if refused.status != _NOT_THERE:
+            raise
+
+
+def go_on(identity: Identity, client: Client) -> None:
+    """Go on as the recorder that paired before, under the client's token: for one that replaced another.
+
+    Raises GateUnreachable, and GateRefused where the token is of another workspace or may not redeem.
+    """
+    held = identity.box.open(base64.b64decode(client.challenge(identity.recorder)))
+    client.go_on(identity.recorder, base64.b64encode(held).decode("ascii"))
 
 
 def box_key(home: Path) -> BoxKey:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
@@ -92,6 +93,7 @@ class Recorder:
         identity = pairing.paired(home) or pairing.pair(
             home, client, name=name, runtime=dict(runtime or runtime_version())
         )
+        client.on_not_paired = partial(pairing.go_on, identity, client)
         declaration = _declaration(home, client, workflow, version)
         recorder = cls(home, client, identity, declaration, None if targets is None else Path(targets))
         recorder.sender.start()

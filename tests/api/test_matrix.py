@@ -48,6 +48,8 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("GET", "/schemas/{kind}"): Route(None),
     ("GET", "/schemas"): Route(None),
     ("POST", "/recorders/pair"): Route("redeem"),
+    ("POST", "/recorders/challenge"): Route("redeem"),
+    ("POST", "/recorders/continue"): Route("redeem"),
     ("POST", "/recorders/conformance"): Route("redeem"),
     ("GET", "/recorder/work"): Route("redeem"),
     ("GET", "/permits/{permit}/edits"): Route("redeem", "permit"),

@@ -406,3 +406,6 @@ def test_a_failure_of_our_own_shows_neither_in_the_answer_nor_in_the_log_what_it
     assert (answer.status_code, answer.json()["error"]["rule"]) == (500, "internal")
     assert "RuntimeError" in caplog.text
     assert MARKER not in caplog.text
+    said = next(each.getMessage() for each in caplog.records if each.name == "debugger.api.errors")
+    assert "test_bodies.py:" in said
+    assert "/" not in said

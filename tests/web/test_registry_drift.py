@@ -41,7 +41,9 @@ def uid(world: World) -> str:
         facts={"tools": [], "tool_classes": []},
         destinations=places,
     )
-    workflow = publish_workflow(workspace=world.workspace, publisher=world.workspace.uid, declaration=declared)
+    workflow = publish_workflow(
+        workspace=world.workspace, publisher=world.workspace.uid, declaration=declared
+    )
     world.workflow = workflow
     uid = ids.mint("run")
     assert not world.ingest(run_started(world, uid)).refused

@@ -97,6 +97,7 @@ WORKSPACE: Final[dict[str, Schema]] = {
     "key_added": _KEY,
     "key_retired": _KEY,
     "recorder_paired": record({"recorder": RECORDER, "key": SHA256}),
+    "recorder_continued": record({"recorder": RECORDER, "token": _TOKEN}),
     "recorder_removed": record({"recorder": RECORDER}),
     "recorder_conformed": record(
         {
