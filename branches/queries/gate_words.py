@@ -113,9 +113,9 @@ def _effects_sentence(view: BranchView) -> str:
     if answered:
         parts.append(f"{answered} whose answer waits to be accepted")
     if strange:
-        parts.append(f"{strange} that arrived and stand in no receipt")
+        parts.append(f"{strange} that arrived and {_done('stand', strange)} in no receipt")
     if undecided:
-        parts.append(f"{undecided} that cannot be undone and wait for a decision")
+        parts.append(f"{undecided} that cannot be undone and {_done('wait', undecided)} for a decision")
     stale = sum(1 for line in view.effects if line.stale)
     if stale:
         parts.append(f"{stale} whose answer is too old")
@@ -169,6 +169,11 @@ def _configuration_words(view: BranchView, gate: GateVerdict) -> Words:
         more = f" and {len(gaps) - 3} more" if len(gaps) > 3 else ""
         sentence = f"Nobody knows {', '.join(gaps[:3])}{more}, so it is not pinned."
     return "unpinned", sentence, "blocked", "blocked"
+
+
+def _done(verb: str, count: int) -> str:
+    """Return a verb as so many do it."""
+    return f"{verb}s" if count == 1 else verb
 
 
 def _outcome_words(view: BranchView, gate: GateVerdict) -> Words:
