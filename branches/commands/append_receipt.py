@@ -86,6 +86,14 @@ def lock_names(names: Iterable[str]) -> None:
             cursor.execute("SELECT pg_advisory_xact_lock(%s, hashtext(%s))", [_NAMES, name])
 
 
+def lock_authority(workspace: Workspace) -> None:
+    """Take the locks of all that a change of class CP may touch, before anything is written.
+
+    The workspace's chain is locked with the first receipt, and after that no other lock may be waited for.
+    """
+    lock_names(f"{what} {workspace.uid}" for what in ("policy", "roles", "workflows"))
+
+
 def append_receipt(
     *,
     run: Run,

@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.db import transaction
 
 from branches.commands.admit import grant_role
-from branches.commands.append_receipt import Actor, lock_names
+from branches.commands.append_receipt import Actor, lock_authority
 from branches.commands.append_to_workspace import append_to_workspace
 from branches.commands.groups import set_membership
 from branches.commands.publish_workflow import publish_agreed
@@ -27,6 +27,7 @@ from branches.models import (
     Workspace,
 )
 from branches.queries.clock import now, parse, stamp
+from branches.queries.lowering import Lowered
 
 
 def adopt_change(change: PolicyChange, actor: Actor) -> None:
@@ -83,11 +84,14 @@ def _apply(change: PolicyChange) -> bool:
     asked = canonical.parse_strict(change.document.encode())
     assert isinstance(asked, dict)  # noqa: S101 - written by propose_change
     with transaction.atomic():
-        lock_names([f"policy {change.workspace.uid}", f"roles {change.workspace.uid}"])
+        lock_authority(change.workspace)
         if ChangeApplied.objects.filter(change=change).exists():
             return False
-        ChangeApplied.objects.create(change=change, at=now())
-        return _APPLIED[change.sort](change, asked)
+        took_effect = _APPLIED[change.sort](change, asked)
+        ChangeApplied.objects.create(change=change, took_effect=took_effect, at=now())
+        if not took_effect:
+            _record_end(change, "superseded", Actor.product(change.workspace), None)
+        return took_effect
 
 
 def _give_role(change: PolicyChange, asked: Mapping[str, Any]) -> bool:
@@ -128,10 +132,17 @@ def _join_group(change: PolicyChange, asked: Mapping[str, Any]) -> bool:
 
 def _publish(change: PolicyChange, asked: Mapping[str, Any]) -> bool:
     publisher = change.workspace.uid if change.author is None else change.author.uid
+    agreed = [Lowered(each["workflow"], each["field"]) for each in asked["lowers"]]
     try:
-        publish_agreed(workspace=change.workspace, publisher=publisher, declaration=asked)
+        with transaction.atomic():
+            publish_agreed(
+                workspace=change.workspace,
+                publisher=publisher,
+                declaration=asked["declaration"],
+                agreed=agreed,
+            )
     except Refused:
-        return False  # other bytes were published under this version meanwhile
+        return False  # by now it lowers more, or other bytes were published under its version
     return True
 
 

@@ -2,7 +2,7 @@
 
 from django.db import transaction
 
-from branches.commands.append_receipt import Actor, lock_names
+from branches.commands.append_receipt import Actor, lock_authority, lock_names
 from branches.commands.change_role import require_member
 from branches.commands.groups import make_group, set_membership
 from branches.commands.propose_change import propose_membership, require_admin
@@ -29,7 +29,7 @@ def change_membership(*, person: Person, group: Group, subject: Person, held: bo
     """
     workspace = group.workspace
     with transaction.atomic():
-        lock_names([f"policy {workspace.uid}", f"roles {workspace.uid}"])
+        lock_authority(workspace)
         require_admin(person, workspace)
         if held:
             require_member(subject, workspace)

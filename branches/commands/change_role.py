@@ -6,7 +6,7 @@ from typing import Final
 from django.db import transaction
 
 from branches.commands.admit import grant_role
-from branches.commands.append_receipt import Actor, lock_names
+from branches.commands.append_receipt import Actor, lock_authority, lock_names
 from branches.commands.propose_change import propose_role, require_admin
 from branches.commands.refusal import Refused
 from branches.models import Person, PolicyChange, Role, Workspace
@@ -38,7 +38,7 @@ def give_role(
     chosen = checked_role(workspace, role, scope)
     ends = checked_until(workspace, chosen, until)
     with transaction.atomic():
-        lock_names([f"policy {workspace.uid}", f"roles {workspace.uid}"])
+        lock_authority(workspace)
         require_admin(person, workspace)
         require_member(subject, workspace)
         if gives_authority(workspace, chosen.role):

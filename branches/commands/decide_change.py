@@ -2,7 +2,7 @@
 
 from django.db import transaction
 
-from branches.commands.append_receipt import Actor, lock_names
+from branches.commands.append_receipt import Actor, lock_authority, lock_names
 from branches.commands.append_to_workspace import append_to_workspace
 from branches.commands.apply_change import adopt_change, end_change
 from branches.commands.propose_change import proposer_role
@@ -23,7 +23,7 @@ def decide_change(*, person: Person, change: PolicyChange, word: str, digest: st
         raise Refused(rule="own_work:proposed")
     workspace = change.workspace
     with transaction.atomic():
-        lock_names([f"policy {workspace.uid}", f"roles {workspace.uid}"])
+        lock_authority(workspace)
         deciders = _deciders(change)
         if person.uid not in deciders.voters:
             raise Refused(rule="own_role" if about_of(change) == person.uid else "role:approver_of_policy")

@@ -13,7 +13,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from branches.commands.admit import grant_role
-from branches.commands.append_receipt import Actor, lock_names
+from branches.commands.append_receipt import Actor, lock_authority, lock_names
 from branches.commands.append_to_workspace import append_to_workspace
 from branches.commands.change_role import checked_role, checked_until, gives_authority, role_asked
 from branches.commands.propose_change import propose_role, require_admin
@@ -107,7 +107,7 @@ def accept_invitation(*, person: Person, invitation: Invitation) -> Accepted:
     """
     workspace, inviter = invitation.workspace, invitation.inviter
     with transaction.atomic():
-        lock_names([f"policy {workspace.uid}", f"roles {workspace.uid}"])
+        lock_authority(workspace)
         require_open(invitation)
         asked = [Standing(each["role"], each["scope"]) for each in invited_roles(invitation)]
         given = [each for each in asked if not gives_authority(workspace, each.role)]
@@ -138,7 +138,8 @@ def join_by_invitation(*, invitation: Invitation, username: str, password: str) 
         raise PasswordRefused(error.messages) from None
     with transaction.atomic():
         workspace = invitation.workspace
-        lock_names(["people", f"policy {workspace.uid}", f"roles {workspace.uid}"])
+        lock_names(["people"])
+        lock_authority(workspace)
         require_open(invitation)
         if Person.objects.filter(username__iexact=username).exists():
             raise Refused(rule="name_taken", field="name")

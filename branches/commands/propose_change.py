@@ -6,10 +6,10 @@ from typing import Any
 
 from django.db import transaction
 
-from branches.commands.append_receipt import Actor, lock_names
+from branches.commands.append_receipt import Actor, lock_authority
 from branches.commands.append_to_workspace import append_to_workspace
 from branches.commands.apply_change import adopt_change, require_new_version
-from branches.commands.publish_workflow import checked_declaration
+from branches.commands.publish_workflow import checked_declaration, lowered_by
 from branches.commands.refusal import Refused
 from branches.evidence import canonical, ids
 from branches.models import Group, Person, PolicyChange, PolicySort, Role, Workspace
@@ -94,10 +94,17 @@ def propose_membership(*, person: Person, group: Group, subject: Person) -> Poli
 
 
 def propose_workflow(*, person: Person, workspace: Workspace, declaration: Mapping[str, Any]) -> PolicyChange:
-    """Propose a version of a workflow that asks less for than what is published. Raises Refused."""
-    exact, digest = checked_declaration(declaration)
+    """Propose a version of a workflow that asks less for than what is published. Raises Refused.
+
+    What others agree to is the declaration with all that it lowers, field by field.
+    """
+    checked_declaration(declaration)
+    lowers = [{"workflow": each.workflow, "field": each.field} for each in lowered_by(workspace, declaration)]
+    document = {"declaration": dict(declaration), "lowers": lowers}
+    text = canonical.canonical_bytes(document).decode()
+    digest = canonical.digest(canonical.POLICY, document)
     version = str(declaration["version"])
-    return _propose(workspace, Proposal(PolicySort.WORKFLOW, version, exact, digest), person)
+    return _propose(workspace, Proposal(PolicySort.WORKFLOW, version, text, digest), person)
 
 
 def proposer_role(sort: str) -> Role:
@@ -120,7 +127,7 @@ def _propose(
 ) -> PolicyChange:
     actor = Actor.person(author) if author is not None else Actor.product(workspace)
     with transaction.atomic():
-        lock_names([f"policy {workspace.uid}", f"roles {workspace.uid}"])
+        lock_authority(workspace)
         if author is not None:
             _require(author, workspace, proposer_role(proposal.sort))
         require_new_version(workspace, proposal.sort, proposal.version, proposal.digest)

@@ -1,6 +1,7 @@
 """Publishes one version of a workflow's declaration: made before a run, frozen from then on."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from functools import partial
 from typing import Any, Final
 
 from django.db import transaction
@@ -8,11 +9,12 @@ from django.db import transaction
 from branches.commands.append_receipt import Actor, lock_names
 from branches.commands.append_to_workspace import append_to_workspace
 from branches.commands.refusal import Refused
+from branches.commands.supersede_requests import supersede_by_workflow
 from branches.evidence import canonical, ids
 from branches.models import Workflow, Workspace
 from branches.queries.clock import now
 from branches.queries.declarations import read_declaration
-from branches.queries.lowering import lowered_here
+from branches.queries.lowering import Lowered, lowered_here
 from branches.queries.workflow_form import problem_of
 from branches.rules.change_class import ChangeClass
 
@@ -28,23 +30,33 @@ def publish_workflow(*, workspace: Workspace, publisher: str, declaration: Mappi
     """
     exact, digest = checked_declaration(declaration)
     with transaction.atomic():
-        _lock(workspace)
+        # Each declaration is compared with what the one before it leaves, also of another workflow.
+        lock_names([f"workflows {workspace.uid}"])
         known = _known(workspace, declaration, digest)
         if known is not None:
             return known
-        found = () if publisher == workspace.uid else _lowered(workspace, declaration, digest)
+        found = () if publisher == workspace.uid else lowered_by(workspace, declaration)
         if found:
-            raise Refused(rule=LOWERS, field=found[0])
+            raise Refused(rule=LOWERS, field=found[0].field)
         return _published(workspace, publisher, declaration, exact, digest)
 
 
-def publish_agreed(*, workspace: Workspace, publisher: str, declaration: Mapping[str, Any]) -> Workflow:
-    """Publish a declaration that others agreed to, in the caller's transaction. Raises Refused."""
+def publish_agreed(
+    *, workspace: Workspace, publisher: str, declaration: Mapping[str, Any], agreed: Collection[Lowered]
+) -> Workflow:
+    """Publish a declaration that others agreed to, in the caller's transaction and under its locks.
+
+    What it lowers by now has to be among what was agreed to lower: others may have been published since.
+    Raises Refused.
+    """
     exact, digest = checked_declaration(declaration)
-    _lock(workspace)
-    return _known(workspace, declaration, digest) or _published(
-        workspace, publisher, declaration, exact, digest
-    )
+    known = _known(workspace, declaration, digest)
+    if known is not None:
+        return known
+    more = [each for each in lowered_by(workspace, declaration) if each not in agreed]
+    if more:
+        raise Refused(rule=LOWERS, field=more[0].field)
+    return _published(workspace, publisher, declaration, exact, digest)
 
 
 def checked_declaration(declaration: Mapping[str, Any]) -> tuple[str, str]:
@@ -55,11 +67,6 @@ def checked_declaration(declaration: Mapping[str, Any]) -> tuple[str, str]:
     return exact, canonical.digest(canonical.DECLARATION, dict(declaration))
 
 
-def _lock(workspace: Workspace) -> None:
-    # Each declaration is compared with what the one before it leaves, also of another workflow.
-    lock_names([f"workflows {workspace.uid}"])
-
-
 def _known(workspace: Workspace, declaration: Mapping[str, Any], digest: str) -> Workflow | None:
     rows = Workflow.objects.filter(workspace=workspace, name=declaration["workflow"])
     known = rows.filter(version=declaration["version"]).first()
@@ -68,8 +75,9 @@ def _known(workspace: Workspace, declaration: Mapping[str, Any], digest: str) ->
     return known
 
 
-def _lowered(workspace: Workspace, declaration: Mapping[str, Any], digest: str) -> tuple[str, ...]:
-    return lowered_here(workspace, read_declaration(declaration, uid="", digest=digest))
+def lowered_by(workspace: Workspace, declaration: Mapping[str, Any]) -> tuple[Lowered, ...]:
+    """Return in what a declaration that was checked asks less for than what is published."""
+    return lowered_here(workspace, read_declaration(declaration, uid="", digest=""))
 
 
 def _published(
@@ -92,6 +100,8 @@ def _published(
         actor=_actor(publisher),
         subject=row.uid,
     )
+    # What its tools are worth counts at once; the locks of families come before those that are held here.
+    transaction.on_commit(partial(supersede_by_workflow, workspace, row.name))
     return row
 
 

@@ -6,7 +6,7 @@ from django.db import transaction
 
 from branches.commands.announce import announce_end
 from branches.commands.append_receipt import Actor, append_receipt, lock_families
-from branches.models import ApprovalRequest, RequestEnd
+from branches.models import ApprovalRequest, RequestEnd, Workspace
 from branches.queries.branch_facts import branch_view
 from branches.queries.clock import now
 from branches.queries.policies import policy_of
@@ -38,6 +38,23 @@ def supersede_by_policy() -> list[str]:
     outdated = [row for row in rows if row.policy != policies[row.branch.workspace_id].digest]
     superseded = []
     for root_id in sorted({row.branch.family_id for row in outdated}):
+        with transaction.atomic():
+            lock_families([root_id])
+            superseded += supersede_requests(root_ids=[root_id])
+    return superseded
+
+
+def supersede_by_workflow(workspace: Workspace, name: str) -> list[str]:
+    """End the open requests on branches of a workflow that a newer version made another; return their ids."""
+    open_requests = ApprovalRequest.objects.filter(
+        end__isnull=True,
+        branch__redemption__isnull=True,
+        branch__workspace=workspace,
+        branch__workflow__name=name,
+    )
+    superseded = []
+    families = {request.branch.family_id for request in open_requests.select_related("branch")}
+    for root_id in sorted(families):
         with transaction.atomic():
             lock_families([root_id])
             superseded += supersede_requests(root_ids=[root_id])

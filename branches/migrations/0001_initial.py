@@ -278,6 +278,7 @@ class Migration(migrations.Migration):
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
                 ('at', models.DateTimeField()),
+                ('took_effect', models.BooleanField()),
                 ('change', models.OneToOneField(on_delete=django.db.models.deletion.PROTECT, related_name='applied', to='branches.policychange')),
             ],
             options={

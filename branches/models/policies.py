@@ -40,9 +40,11 @@ class PolicyChange(AppendOnly):
 
 
 class ChangeApplied(AppendOnly):
-    """An adopted change was carried out: once, whatever was sent twice."""
+    """An adopted change's time came: once, whatever was sent twice."""
 
     change = models.OneToOneField(PolicyChange, models.PROTECT, related_name="applied")
+    # False where what was agreed to is not there any more to be done.
+    took_effect = models.BooleanField()
     at = models.DateTimeField()
 
 

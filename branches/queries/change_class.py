@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from branches.models import ForkPoint, Run
 from branches.queries.chains import Link, links
-from branches.queries.declarations import Declaration
+from branches.queries.declarations import Declaration, read_workflow
 from branches.queries.family import Family
 from branches.queries.ledger import EffectLine
+from branches.queries.newest_workflow import newest_workflow
 from branches.rules.change_class import ClassFacts, ClassVerdict, Reach, Settled, judge_class
 
 _CHANGES = ("configuration_changed", "effect_reconciled")
@@ -20,7 +21,7 @@ def class_of_branch(
     found = links([run.pk for run in path], _CHANGES)
     facts = ClassFacts(
         is_declared=declaration is not None,
-        reaches=_reaches(declaration),
+        reaches=_reaches_now(family, branch, declaration),
         settled=tuple(
             Settled(line.operation_key, str(line.status), line.decision is not None) for line in lines
         ),
@@ -37,7 +38,7 @@ def class_of_fork(family: Family, parent: Run, declaration: Declaration | None) 
     found = links([run.pk for run in path], _CHANGES)
     facts = ClassFacts(
         is_declared=declaration is not None,
-        reaches=_reaches(declaration),
+        reaches=_reaches_now(family, parent, declaration),
         settled=(),
         changed_keys=(),
         kinds=(),
@@ -56,6 +57,19 @@ def destinations_to_own(declaration: Declaration | None, lines: Sequence[EffectL
         line.destination for line in lines if line.decision is not None or str(line.status) != "pending"
     }
     return tuple(sorted(name for name in found if name is not None and name not in fixtures))
+
+
+def _reaches_now(family: Family, run: Run, declaration: Declaration | None) -> tuple[Reach, ...]:
+    """Return what a run declared of its tools at its start, and what its workflow's newest version says.
+
+    The worse counts: whoever begins runs under an older version asks no less for what is known by now.
+    """
+    if declaration is None:
+        return ()
+    newest = family.once("newest", lambda: newest_workflow(run.workspace, declaration.name))
+    now = None if newest is None or newest.uid == declaration.uid else read_workflow(newest)
+    known = (each for each in _reaches(now) if each.tool in declaration.tools)
+    return tuple(dict.fromkeys((*_reaches(declaration), *known)))
 
 
 def _reaches(declaration: Declaration | None) -> tuple[Reach, ...]:

@@ -1,5 +1,7 @@
 """What a declaration lowers here, against what is published: the versions before it and other workflows."""
 
+from dataclasses import dataclass
+
 from branches.models import Workflow, Workspace
 from branches.queries.declarations import Declaration, read_workflow
 from branches.rules.lowering import (
@@ -7,21 +9,26 @@ from branches.rules.lowering import (
     DeclaredReach,
     DeclaredTool,
     lowered,
-    lowered_destinations,
+    lowered_beside,
 )
 
 
-def lowered_here(workspace: Workspace, declared: Declaration) -> tuple[str, ...]:
-    """Return the fields, sorted, by which a declaration asks less for than what is published.
+@dataclass(frozen=True, slots=True, order=True)
+class Lowered:
+    """A field in which a declaration asks less than the newest version of a workflow: its own or another."""
 
-    Its own workflow's newest version counts whole; of the newest versions of others their destinations,
-    for a destination is one, whoever writes to it.
-    """
-    after, found = _reach(declared), set[str]()
+    workflow: str
+    field: str
+
+
+def lowered_here(workspace: Workspace, declared: Declaration) -> tuple[Lowered, ...]:
+    """Return in what a declaration asks less for than what is published: the newest version of each."""
+    after, found = _reach(declared), list[Lowered]()
     newest = {row.name: row for row in Workflow.objects.filter(workspace=workspace).order_by("id")}
     for name, row in newest.items():
         before = _reach(read_workflow(row))
-        found |= {*(lowered(before, after) if name == declared.name else lowered_destinations(before, after))}
+        fields = lowered(before, after) if name == declared.name else lowered_beside(before, after)
+        found += [Lowered(name, field) for field in fields]
     return tuple(sorted(found))
 
 

@@ -10,6 +10,7 @@ from branches.models import ApprovalRequest, Group, Person, PolicyChange, Policy
 from branches.queries.clock import now
 from branches.queries.deciders import deciders_of
 from branches.queries.declarations import read_workflow
+from branches.queries.lowering import Lowered
 from branches.queries.newest_workflow import version_before
 from branches.queries.policies import policy_of, policy_row
 from branches.queries.policy_text import PolicyProblem, as_text, default_document, default_text
@@ -80,6 +81,18 @@ class ChangeRow:
     has_voted: bool
     may_decide: bool
 
+    @property
+    def lowers(self) -> tuple[Lowered, ...]:
+        """In what a workflow's version asks less for, and than which workflow."""
+        if self.row.sort != PolicySort.WORKFLOW:
+            return ()
+        return tuple(Lowered(**each) for each in json.loads(self.row.document)["lowers"])
+
+    @property
+    def came_to_nothing(self) -> bool:
+        """Whether it was adopted, and could not be done any more when its time came."""
+        return hasattr(self.row, "applied") and not self.row.applied.took_effect
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyPage:
@@ -104,7 +117,9 @@ def policy_page(workspace: Workspace, person: Person) -> PolicyPage:
     """Return the page as this person sees it."""
     at = now()
     row, policy = policy_row(workspace, at), policy_of(workspace, at)
-    changes = PolicyChange.objects.filter(workspace=workspace).select_related("workspace", "author", "end")
+    changes = PolicyChange.objects.filter(workspace=workspace).select_related(
+        "workspace", "author", "end", "applied"
+    )
     changes = changes.prefetch_related("votes__person").order_by("-id")
     later = changes.filter(sort=PolicySort.POLICY, end__word="adopted", end__effective_at__gt=at)
     document = json.loads(row.document) if row is not None else default_document()
@@ -163,8 +178,9 @@ def _changed(
         case PolicySort.POLICY:
             return differences(dict(policy), dict(asked))
         case PolicySort.WORKFLOW:
-            before = version_before(row.workspace, asked["workflow"], asked["version"])
-            return differences({} if before is None else json.loads(before.declaration), dict(asked))
+            declared = asked["declaration"]
+            before = version_before(row.workspace, declared["workflow"], declared["version"])
+            return differences({} if before is None else json.loads(before.declaration), dict(declared))
     return ()
 
 
@@ -173,7 +189,7 @@ def _title(row: PolicyChange, asked: Mapping[str, Any]) -> str:
         case PolicySort.POLICY:
             return f"policy {row.version}"
         case PolicySort.WORKFLOW:
-            return f"workflow {asked['workflow']} {row.version}, which asks less for than what is published"
+            return f"workflow {asked['declaration']['workflow']} {row.version}, which asks for less"
         case PolicySort.GROUP:
             group = Group.objects.filter(workspace=row.workspace, uid=asked["group"]).first()
             return f"{_called(asked['person'])} into the group {'gone' if group is None else group.name}"

@@ -19,6 +19,11 @@ class DeclaredDestination:
     accepted: frozenset[str] = frozenset()
     accepted_until: datetime | None = None
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Where it really is: who asks, and what."""
+        return self.query, self.target
+
 
 @dataclass(frozen=True, slots=True)
 class DeclaredTool:
@@ -47,22 +52,42 @@ def lowered(before: DeclaredReach, after: DeclaredReach) -> tuple[str, ...]:
 
     A tool that wrote outside and is declared no more counts too: an agent may still have it.
     """
-    return tuple(sorted({*_lowered_tools(before, after), *lowered_destinations(before, after)}))
+    return tuple(sorted({*_lowered_tools(before, after), *_lowered_places(before, after)}))
 
 
-def lowered_destinations(before: DeclaredReach, after: DeclaredReach) -> Iterator[str]:
+def lowered_beside(other: DeclaredReach, after: DeclaredReach) -> tuple[str, ...]:
+    """Return the fields, sorted, in which a declaration asks less than that of another workflow.
+
+    A place is one, by whatever name it is written to, and a tool of one name is one: who declares it
+    elsewhere for less would have it for less here.
+    """
+    found = set(_lowered_places(other, after))
+    real = {each.place for each in other.destinations.values() if not each.is_fixture}
+    for name, new in after.destinations.items():
+        if new.is_fixture and new.place in real:
+            found.add(f"destinations.{name}.fixture")
+    for name, old in other.tools.items():
+        tool = after.tools.get(name)
+        if tool is not None and other.writes_outside(old) and _is_worth_less(old, tool):
+            found.add(f"tools.{name}.effect_class")
+    return tuple(sorted(found))
+
+
+def _lowered_places(before: DeclaredReach, after: DeclaredReach) -> Iterator[str]:
     """Yield the fields of destinations of one name that others answer for now, or with less of a word."""
     for name, old in before.destinations.items():
         new = after.destinations.get(name)
-        if new is None or old.is_fixture:
+        if new is None or (old.is_fixture and not new.is_fixture):
             continue
         field = f"destinations.{name}"
-        if new.is_fixture:
-            yield f"{field}.fixture"
         if new.query != old.query:
             yield f"{field}.query"
         if new.target != old.target:
             yield f"{field}.target"
+        if old.is_fixture:
+            continue
+        if new.is_fixture:
+            yield f"{field}.fixture"
         if not new.accepted <= old.accepted or (new.accepted and _later(old, new)):
             yield f"{field}.accept"
 
@@ -75,10 +100,14 @@ def _lowered_tools(before: DeclaredReach, after: DeclaredReach) -> Iterator[str]
         if new is None:
             yield field
             continue
-        if _WORTH.index(new.effect_class) < _WORTH.index(old.effect_class):
+        if _is_worth_less(old, new):
             yield f"{field}.effect_class"
         if new.destination != old.destination:
             yield f"{field}.destination"
+
+
+def _is_worth_less(old: DeclaredTool, new: DeclaredTool) -> bool:
+    return _WORTH.index(new.effect_class) < _WORTH.index(old.effect_class)
 
 
 def _later(old: DeclaredDestination, new: DeclaredDestination) -> bool:

@@ -1,5 +1,6 @@
 """A version that asks less for than what is published is a change of class CP: others agree to it first."""
 
+import json
 from datetime import timedelta
 from typing import Any
 
@@ -15,13 +16,16 @@ from branches.commands.propose_change import adopt_policy
 from branches.commands.publish_workflow import publish_workflow
 from branches.commands.refusal import Refused
 from branches.commands.request_approval import request_approval
-from branches.models import PolicyChange, PolicyVote, Role, Workflow, WorkspaceReceipt
+from branches.models import PolicyChange, PolicyVote, RequestEnd, Role, Workflow, WorkspaceReceipt
 from branches.queries import clock
+from branches.queries.branch_facts import branch_view
 from branches.queries.policy_page import policy_page
 from branches.queries.standings import roles_of
+from tests.branches.raw_rows import READS_OUTSIDE, small_branch, small_world
 from tests.branches.test_approval_queue import ready
 from tests.builders import World, declaration, one_approver
 from tests.plugins import FakeWorld
+from tests.web.cast import signed_in
 
 
 def lower(version: str = "2.0.0") -> dict[str, Any]:
@@ -117,7 +121,14 @@ def test_nobody_agrees_to_what_an_engineer_proposed_who_is_none_any_more(world: 
         agree(world, change)
 
 
-def test_other_bytes_that_were_published_meanwhile_under_its_version_stay(world: World) -> None:
+def ended(change: PolicyChange) -> list[str]:
+    rows = WorkspaceReceipt.objects.filter(kind="change_ended", subject=change.uid).order_by("seq")
+    return [json.loads(row.body)["body"]["end"] for row in rows]
+
+
+def test_other_bytes_that_were_published_meanwhile_under_its_version_stay_and_it_is_said(
+    world: World,
+) -> None:
     change = declare(world, lower())
     publish_workflow(
         workspace=world.workspace,
@@ -127,6 +138,60 @@ def test_other_bytes_that_were_published_meanwhile_under_its_version_stay(world:
     before = Workflow.objects.get(version="2.0.0").digest
     agree(world, change)
     assert Workflow.objects.get(version="2.0.0").digest == before
+    assert sorted(ended(change)) == ["adopted", "superseded"]
+    assert policy_page(world.workspace, world.ada).ended[0].came_to_nothing
+    assert "came to nothing" in signed_in(world.ada).get("/policies/").content.decode()
+
+
+def test_what_it_lowers_when_its_time_comes_has_to_be_what_was_agreed_to(
+    world: World, outside: FakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request_approval(person=world.ada, branch=ready(world, outside))
+    change = declare(world, lower())
+    agree(world, change)
+    whole = declaration(version="3.0.0")
+    refund = {"destination": "mail", "effect_class": "irreversible", "key_fields": []}
+    publish_workflow(
+        workspace=world.workspace,
+        publisher=world.recorder.token.uid,
+        declaration={**whole, "tools": {**whole["tools"], "refund": refund}},
+    )
+    later = clock.now() + timedelta(seconds=change.delay_s + 1)
+    monkeypatch.setattr(clock.timezone, "now", lambda: later)
+    assert apply_changes() == []
+    assert versions(world) == ["1.0.0", "3.0.0"]
+    assert ended(change) == ["adopted", "superseded"]
+
+
+def test_a_run_of_an_older_version_is_judged_by_what_is_known_of_its_tools_by_now(
+    db: None, outside: FakeWorld, django_capture_on_commit_callbacks: Any
+) -> None:
+    world = small_world(READS_OUTSIDE)
+    branch = small_branch(world)
+    request = request_approval(person=world.ada, branch=branch)
+    assert request.change_class == "C2"
+    wipe = {"destination": "mail", "effect_class": "irreversible", "key_fields": []}
+    worse = {"look_up": {**READS_OUTSIDE["look_up"], "effect_class": "reversible"}, "wipe": wipe}
+    with django_capture_on_commit_callbacks(execute=True):
+        publish_workflow(
+            workspace=world.workspace,
+            publisher=world.recorder.token.uid,
+            declaration=declaration(version="2.0.0", tools=worse),
+        )
+    view = branch_view(branch)
+    assert view.change_class == "C3"
+    assert [each.subject for each in view.class_verdict.because] == ["look_up"]
+    assert RequestEnd.objects.get(request=request).word == "superseded"
+
+
+def test_voters_are_told_in_what_it_asks_less_and_than_which_workflow(world: World) -> None:
+    whole = declaration(workflow="other")
+    mail = {**whole["destinations"]["mail"], "fixture": True}
+    change = declare(world, {**whole, "destinations": {**whole["destinations"], "mail": mail}})
+    page = signed_in(world.grace).get("/policies/").content.decode()
+    assert "<code>destinations.mail.fixture</code> than desk does" in page
+    agree(world, change)
+    assert Workflow.objects.filter(name="other").exists()
 
 
 def test_the_operators_own_command_needs_nobody(world: World) -> None:

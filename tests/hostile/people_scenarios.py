@@ -1,16 +1,20 @@
 """What the races about people do; each is one scenario on the arena's database, as `scenarios` has them."""
 
+import json
 from functools import partial
 from typing import Any
 
 from branches.commands.admit import grant_role
 from branches.commands.change_role import withdraw_role
+from branches.commands.connect import declare_workflow
+from branches.commands.decide_change import decide_change
 from branches.commands.invite_person import accept_invitation, invite_person, join_by_invitation
 from branches.commands.note_sign_in import note_sign_in
-from branches.models import InvitationEnd, Person, Role
+from branches.commands.publish_workflow import publish_workflow
+from branches.models import InvitationEnd, Person, PolicyChange, Role
 from branches.queries.standings import roster_of
 from branches.queries.workspace_chain import verify_workspace
-from tests.builders import World
+from tests.builders import World, declaration
 from tests.hostile.racing import race
 
 
@@ -60,6 +64,34 @@ def admins_at_once(world: World, processes: int) -> dict[str, Any]:
 
 def _roles(voter: Any) -> set[str]:
     return {each.role for each in voter.standings}
+
+
+def workflows_at_once(world: World, processes: int) -> dict[str, Any]:
+    """Agree to versions that lower, and publish others, at one moment: each waits for the one before."""
+    changes = []
+    for number in range(0, processes, 2):
+        declared = declaration(version=f"2.{number}")
+        declared["destinations"]["mail"]["target"] = f"mail-{number}"
+        done = declare_workflow(person=world.ada, workspace=world.workspace, text=json.dumps(declared))
+        assert done.change is not None
+        changes.append(done.change)
+
+    def agrees(change: PolicyChange) -> str:
+        decide_change(person=world.grace, change=change, word="approved", digest=change.digest)
+        return "agreed"
+
+    def publishes(number: int) -> str:
+        declared = declaration(workflow=f"other-{number}", destinations={}, tools={})
+        publish_workflow(workspace=world.workspace, publisher=world.recorder.token.uid, declaration=declared)
+        return "published"
+
+    acts = [act for number, change in enumerate(changes)
+            for act in (partial(agrees, change), partial(publishes, number))]  # fmt: skip
+    words = race(acts)
+    return {
+        "words": {word: words.count(word) for word in words},
+        "whole": verify_workspace(world.workspace).ok,
+    }
 
 
 def sign_ins_at_once(world: World, processes: int) -> dict[str, Any]:

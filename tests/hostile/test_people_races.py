@@ -17,6 +17,12 @@ def test_the_last_policy_admin_cannot_leave_however_many_do_at_once(ring: Arena)
     assert found["left"] == 1
 
 
+def test_agreeing_to_workflows_and_publishing_others_locks_nobody_out(ring: Arena) -> None:
+    found = ring.run("people_at_once", "workflows_at_once", str(PROCESSES))
+    assert found["words"] == {"agreed": PROCESSES // 2, "published": PROCESSES // 2}
+    assert found["whole"]
+
+
 def test_sign_ins_at_once_are_one_chain(ring: Arena) -> None:
     found = ring.run("people_at_once", "sign_ins_at_once", str(PROCESSES))
     assert found["words"] == {"signed in": PROCESSES}

@@ -10,7 +10,7 @@ from branches.rules.lowering import (
     DeclaredReach,
     DeclaredTool,
     lowered,
-    lowered_destinations,
+    lowered_beside,
 )
 
 _MAIL = DeclaredDestination("imap", "mailbox", is_fixture=False)
@@ -53,6 +53,9 @@ def without(tool: str) -> DeclaredReach:
         (reach(mail=replace(_MAIL, query="file")), ("destinations.mail.query",)),
         (reach(mail=replace(_MAIL, target="another")), ("destinations.mail.target",)),
         (reach(local=replace(_LOCAL, is_fixture=False)), ()),
+        (reach(local=replace(_LOCAL, is_fixture=False, target="real")), ()),
+        (reach(local=replace(_LOCAL, target="mailbox")), ("destinations.local.target",)),
+        (reach(local=replace(_LOCAL, query="imap")), ("destinations.local.query",)),
         (
             reach(mail=replace(_MAIL, accepted=frozenset({"absent"}), accepted_until=_UNTIL)),
             ("destinations.mail.accept",),
@@ -79,10 +82,23 @@ def test_answers_that_need_no_person_may_become_fewer_and_end_sooner(
     before = replace(_MAIL, accepted=frozenset({"absent", "present"}), accepted_until=_UNTIL)
     until = datetime(year, 1, 1, tzinfo=UTC) if answers else None
     after = replace(_MAIL, accepted=frozenset(answers), accepted_until=until)
-    found = list(lowered_destinations(reach(mail=before), reach(mail=after)))
-    assert found == (["destinations.mail.accept"] if is_lower else [])
+    found = lowered(reach(mail=before), reach(mail=after))
+    assert found == (("destinations.mail.accept",) if is_lower else ())
 
 
-def test_of_another_workflow_only_the_destinations_of_one_name_count() -> None:
-    other = DeclaredReach({"send": DeclaredTool("read", "mail")}, {"mail": replace(_MAIL, is_fixture=True)})
-    assert list(lowered_destinations(reach(), other)) == ["destinations.mail.fixture"]
+@pytest.mark.parametrize(
+    ("tools", "destinations", "fields"),
+    [
+        ({}, {"mail": replace(_MAIL, is_fixture=True)}, ("destinations.mail.fixture",)),
+        ({}, {"drafts": replace(_MAIL, is_fixture=True)}, ("destinations.drafts.fixture",)),
+        ({}, {"drafts": _LOCAL}, ()),
+        ({"send": DeclaredTool("read", None)}, {}, ("tools.send.effect_class",)),
+        ({"send": DeclaredTool("unknown", None)}, {}, ()),
+        ({"draft": DeclaredTool("read", None)}, {}, ()),
+        ({"other": DeclaredTool("read", None)}, {}, ()),
+    ],
+)
+def test_of_another_workflow_places_and_tools_of_one_name_count(
+    tools: dict[str, DeclaredTool], destinations: dict[str, DeclaredDestination], fields: tuple[str, ...]
+) -> None:
+    assert lowered_beside(reach(), DeclaredReach(tools, destinations)) == fields

@@ -61,7 +61,7 @@ def test_a_version_that_asks_less_waits_for_the_others_under_policies(world: Wor
     form = {"declaration": json.dumps(declared)}
     page = text(ada.post("/connect/workflow/", form, follow=True).content)
     assert "It asks less for than what is published. Proposed: 1 of the others have to agree." in page
-    assert "workflow desk 2.0.0, which asks less for than what is published" in page
+    assert "workflow desk 2.0.0, which asks for less" in page
     assert "tools.send_mail.effect_class" in page
     assert [row.version for row in Workflow.objects.filter(workspace=world.workspace)] == ["1.0.0"]
 
