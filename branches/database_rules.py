@@ -286,11 +286,6 @@ RULES: Final = (
 )
 
 
-def is_rule_refusal(error: Exception) -> bool:
-    """Return whether a database error is one of these rules."""
-    return MESSAGE in str(error)
-
-
 def install_rules(connection: BaseDatabaseWrapper, rules: Sequence[DatabaseRule] = RULES) -> None:
     """Put the rules on their tables, replacing what is there."""
     existing = set(connection.introspection.table_names())

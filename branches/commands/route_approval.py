@@ -14,7 +14,7 @@ from branches.evidence.domains import REF
 from branches.models import Person, Role, Run
 from branches.queries.chains import links
 from branches.queries.clock import now, stamp
-from branches.queries.run_stop import gone_on
+from branches.queries.loops import gone_on
 from branches.queries.secrets import workspace_key
 
 

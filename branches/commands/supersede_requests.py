@@ -9,6 +9,7 @@ from branches.commands.append_receipt import Actor, append_receipt, lock_familie
 from branches.models import ApprovalRequest, RequestEnd, Workspace
 from branches.queries.branch_facts import branch_view
 from branches.queries.clock import now
+from branches.queries.open_requests import unended_requests
 from branches.queries.policies import policy_of
 from branches.queries.subject import subject_digest, subject_of
 
@@ -18,11 +19,9 @@ def supersede_requests(*, root_ids: Iterable[int]) -> list[str]:
 
     Returns the ids of the requests that were superseded. A redeemed branch is sealed and left alone.
     """
-    open_requests = ApprovalRequest.objects.filter(
-        branch__root_id__in=list(root_ids), end__isnull=True, branch__redemption__isnull=True
-    ).select_related("branch__workspace", "requester")
+    open_requests = unended_requests().filter(branch__root_id__in=list(root_ids))
     superseded = []
-    for request in open_requests:
+    for request in open_requests.select_related("branch__workspace", "requester"):
         view = branch_view(request.branch)
         if subject_digest(subject_of(view, request.requester)) != request.subject_digest:
             end_request(request=request, word="superseded", actor=Actor.product(request.branch.workspace))
@@ -32,8 +31,7 @@ def supersede_requests(*, root_ids: Iterable[int]) -> list[str]:
 
 def supersede_by_policy() -> list[str]:
     """End the open requests that were made under a policy which is no longer in effect; return their ids."""
-    open_requests = ApprovalRequest.objects.filter(end__isnull=True, branch__redemption__isnull=True)
-    rows = open_requests.select_related("branch__workspace").order_by("id")[:500]
+    rows = unended_requests().select_related("branch__workspace").order_by("id")[:500]
     policies = {row.branch.workspace_id: policy_of(row.branch.workspace) for row in rows}
     outdated = [row for row in rows if row.policy != policies[row.branch.workspace_id].digest]
     superseded = []

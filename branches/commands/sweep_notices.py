@@ -14,6 +14,7 @@ from branches.queries.authority import grant_ends, request_ends
 from branches.queries.branch_facts import branch_view
 from branches.queries.chains import latest
 from branches.queries.clock import now
+from branches.queries.open_requests import unrevoked, unvetoed_requests
 from branches.queries.policies import policy_of
 from branches.rules.branch_facts import Decision as Word
 from branches.rules.policy import Stage
@@ -44,10 +45,7 @@ def sweep_notices() -> None:
 
 def _ending(at: datetime) -> Iterator[tuple[ApprovalRequest, datetime]]:
     """Yield the requests of which something is to be said now, each with its end."""
-    unused = ApprovalRequest.objects.filter(
-        end__isnull=True, branch__redemption__isnull=True, branch__revocation__isnull=True
-    ).exclude(decisions__word="rejected")
-    near = unused.select_related(
+    near = unrevoked(unvetoed_requests()).select_related(
         "branch__workspace", "branch__workflow", "branch__root", "requester", "delivery", "grant"
     )
     for request in near.order_by("-id")[:_MOST]:

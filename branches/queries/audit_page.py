@@ -41,13 +41,15 @@ class AuditPage:
     beside: Beside
     avoidable: tuple[Avoidable, ...]
     stops: tuple[StopRow, ...]
+    ends: int
+    """How many stops there are in all; those are shown that came last, and those that wait still."""
     owners: tuple[str, ...]
     """Who can be named as an owner: those whom the workflow declares, and everybody of the workspace."""
     at: datetime
 
     @property
     def loops(self) -> int:
-        """How many loops stopped, each counted once: a row that went on is an earlier stop of a loop."""
+        """How many loops are shown, each counted once: a row that went on is an earlier stop of a loop."""
         return sum(1 for row in self.stops if not has_next_stop(row.audit))
 
     @property
@@ -104,6 +106,7 @@ def audit_page(run: Run, now: datetime) -> AuditPage:
         beside=beside(run, audits),
         avoidable=tuple(_avoidable(run, topology)),
         stops=tuple(stop_rows(run, audits, now)),
+        ends=audits.ends,
         owners=owners_of(run),
         at=now,
     )

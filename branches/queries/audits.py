@@ -11,13 +11,16 @@ from branches.queries.clock import parse
 from branches.queries.contracts import contract_of
 from branches.queries.edges import inherited_edges, own_edges
 from branches.queries.handoff_audits import HandoffAudit, handoffs_now, operations_in
-from branches.queries.run_stop import approval_of, end_of, gone_on, one_a_loop, stop_verdict
+from branches.queries.loops import gone_on, is_wait, one_a_loop
+from branches.queries.run_stop import approval_of, end_of, stop_verdict
 from branches.queries.topology_events import observation, run_facts
 from branches.rules.facts import FactError
 from branches.rules.topology import judge_topology, parse_topology
 from branches.rules.verdicts import HandoffState, StopState, StopVerdict, TopologyVerdict
 from branches.rules.waits import Wait
 
+MOST_STOPS: Final = 100
+"""As many stops of a run are judged for a page, those that came last; and as many more that wait still."""
 _APPROVAL: Final = frozenset({StopState.WAITING, StopState.WAITING_UNROUTED})
 
 
@@ -68,6 +71,8 @@ class Audits:
     topology: TopologyAudit | None
     operations: int
     """How many were handed over in all; of very many only those are judged that moved last."""
+    ends: int
+    """How many stops there are in all, of a loop with a name one; of very many only some are judged."""
     problem: str | None = None
     """Why the topology could not be judged, as the field of the fact that does not fit."""
 
@@ -85,19 +90,33 @@ class Audits:
 
 
 def audits_now(run: Run, now: datetime, *, most: int | None = None) -> Audits:
-    """Judge a run's receipts as they are now; with `most` only so many of its operations."""
+    """Judge a run's receipts as they are now; with `most` only so many of its operations and stops.
+
+    Of the stops that is at most `MOST_STOPS` that came last, and as many of those that wait still.
+    """
     ends = one_a_loop(links([run.pk], ("stopped",)))
     on = gone_on(ends)
-    stops, handoffs = tuple(_stops(run, ends, on)), tuple(handoffs_now(run, now, most=most))
-    topology, problem = _topology(run, now, end_of(ends, on) is not None, _pending(stops, handoffs))
+    waits = [item for item in ends if is_wait(item) and item.event_id not in on]
+    wanted = ends if most is None else [*_newest(ends), *_newest(waits)]
+    routed = newest_by_subject(links([run.pk], ("approval_routed",)))
+    checked = latest(run.pk, "outcome_checked")
+    handoffs = tuple(handoffs_now(run, now, most=most))
+    pending = _pending(_judged(waits, on, routed, checked), handoffs)
+    topology, problem = _topology(run, now, end_of(ends, on) is not None, pending)
     operations = len(handoffs) if most is None or len(handoffs) < most else operations_in(run)
-    return Audits(stops, handoffs, topology, operations, problem)
+    stops = tuple(_judged({item.id: item for item in wanted}.values(), on, routed, checked))
+    return Audits(stops, handoffs, topology, operations, len(ends), problem)
+
+
+def _newest(ends: Iterable[Link]) -> list[Link]:
+    """Return the last of some stops by when they happened."""
+    return sorted(ends, key=lambda item: (item.at, item.id))[-MOST_STOPS:]
 
 
 def audits_json(audits: Audits | None) -> dict[str, Any]:
     """Return the audits as machines read them; without a run there is nothing to judge."""
     if audits is None:
-        return {"stops": [], "handoffs": [], "topology": None, "operations": 0, "judged": 0}
+        return {"stops": [], "handoffs": [], "topology": None, "operations": 0, "judged": 0, "ends": 0}
     return {
         "stops": [_stop_json(each) for each in audits.stops],
         "handoffs": [
@@ -111,6 +130,7 @@ def audits_json(audits: Audits | None) -> dict[str, Any]:
         "topology": None if audits.topology is None else audits.topology.verdict.as_json(),
         "operations": audits.operations,
         "judged": len(audits.handoffs),
+        "ends": audits.ends,
     }
 
 
@@ -120,9 +140,9 @@ def _stop_json(audit: StopAudit) -> dict[str, Any]:
     return {"state": str(audit.verdict.state), "reasons": list(audit.verdict.reasons), **on}
 
 
-def _stops(run: Run, ends: Iterable[Link], on: Mapping[str, Link]) -> Iterator[StopAudit]:
-    checked = latest(run.pk, "outcome_checked")
-    routed = newest_by_subject(links([run.pk], ("approval_routed",)))
+def _judged(
+    ends: Iterable[Link], on: Mapping[str, Link], routed: Mapping[str, Link], checked: Link | None
+) -> Iterator[StopAudit]:
     for stopped in sorted(ends, key=lambda item: (item.at, item.id)):
         route = routed.get(stopped.event_id)
         verdict = stop_verdict(stopped, checked, route)

@@ -20,7 +20,7 @@ from branches.queries.standings import roles_of, roster_of
 from branches.rules.branch_facts import Decision as Word
 from branches.rules.change_class import ChangeClass
 from branches.rules.policy import ClassPolicy, Policy, Stage
-from branches.rules.quorum import QuorumVerdict, Voter, judge_quorum, may_fill
+from branches.rules.quorum import QuorumVerdict, Voter, judge_quorum, may_fill, people_asked
 
 # A request that reached nobody ends this much later than one that was delivered at once.
 UNDELIVERED: Final = timedelta(days=7)
@@ -51,8 +51,9 @@ class Asked:
 
     @property
     def people(self) -> int:
-        """At least so many different people have to approve."""
-        return max((rule.people for rule in self.of_class.rules), default=0)
+        """At least so many different people have to approve; where rules ask for nobody who is, still one."""
+        rules = self.of_class.rules
+        return people_asked(rules, self.destinations, default=1 if rules else 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,8 +53,6 @@ class AuthorityWords:
     policy: str
     policy_digest: str
     is_closed: bool
-    is_alone: bool
-    """Whether a dated policy lets the only person of the workspace approve what they asked for."""
 
 
 def authority_words(view: BranchView) -> AuthorityWords:
@@ -67,7 +65,6 @@ def authority_words(view: BranchView) -> AuthorityWords:
         policy=asked.policy.version,
         policy_digest=asked.policy.digest,
         is_closed=asked.of_class.is_closed,
-        is_alone=asked.allows_self_approval,
     )
 
 

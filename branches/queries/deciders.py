@@ -11,7 +11,7 @@ from branches.queries.policies import policy_of
 from branches.queries.standings import roster_of
 from branches.rules.change_class import ChangeClass
 from branches.rules.policy import ClassPolicy
-from branches.rules.quorum import APPROVER, Rule, Standing, Voter, judge_quorum, may_fill
+from branches.rules.quorum import APPROVER, Rule, Standing, Voter, judge_quorum, may_fill, people_asked
 
 REMEMBERED: Final = timedelta(days=7)
 """So long somebody who could have decided is counted after they lost that: nobody clears their own way."""
@@ -37,20 +37,38 @@ class Deciders:
         return len(given) == len(everybody)
 
 
-def deciders_of(workspace: Workspace, author: str, about: str | None = None) -> Deciders:
-    """Return who decides a change by an author (about a person, where it is a role of theirs).
+@dataclass(frozen=True, slots=True)
+class Electorate:
+    """What is read once for any number of changes: everybody here, who left lately, and what is asked."""
 
-    Nobody else of the policy's roles: then whoever approves branches; nobody of these either: then the one
-    whom it is about has to agree at least. Where there are fewer than the policy asks for, it takes them all.
-    """
-    at = now()
-    asked = policy_of(workspace, at).of(ChangeClass.CP, at)
-    roster, left = roster_of(workspace, at), _left_lately(workspace, at)
-    voters, counted = _of_the_nearest_role(roster, left, asked, {author, about})
-    if not counted:
-        voters, counted = _of_the_nearest_role(roster, left, asked, {author})
-    people = max((rule.people for rule in asked.rules), default=2)
-    return Deciders(asked, voters, min(people, counted))
+    asked: ClassPolicy
+    roster: Mapping[str, Voter]
+    left: Mapping[str, Voter]
+
+    @classmethod
+    def of(cls, workspace: Workspace) -> "Electorate":
+        """Read a workspace's people and policy as they are now."""
+        at = now()
+        asked = policy_of(workspace, at).of(ChangeClass.CP, at)
+        return cls(asked, roster_of(workspace, at), _left_lately(workspace, at))
+
+    def deciders(self, author: str, about: str | None = None) -> Deciders:
+        """Return who decides a change by an author (about a person, where it is a role of theirs).
+
+        Nobody else of the policy's roles: then whoever approves branches; nobody of these either: then the
+        one whom it is about has to agree at least. Where there are fewer than the policy asks for, it takes
+        them all.
+        """
+        voters, counted = _of_the_nearest_role(self.roster, self.left, self.asked, {author, about})
+        if not counted:
+            voters, counted = _of_the_nearest_role(self.roster, self.left, self.asked, {author})
+        people = people_asked(self.asked.rules, (), default=2)
+        return Deciders(self.asked, voters, min(people, counted))
+
+
+def deciders_of(workspace: Workspace, author: str, about: str | None = None) -> Deciders:
+    """Return who decides one change, as `Electorate.deciders` says."""
+    return Electorate.of(workspace).deciders(author, about)
 
 
 def _left_lately(workspace: Workspace, at: datetime) -> Mapping[str, Voter]:

@@ -11,6 +11,8 @@ from branches.queries.authority_words import why_not
 from branches.queries.branch_facts import BranchView, branch_view
 from branches.queries.clock import now
 from branches.queries.next_step import limits_of
+from branches.queries.open_requests import undecided_requests, unrevoked
+from branches.rules.branch_facts import EffectDecision, EffectStatus
 
 MOST: Final = 60
 """As many open requests are looked at."""
@@ -27,7 +29,10 @@ class InboxRow:
     stage: str
     needed: int
     effects: int
-    undecided: int
+    irreversible: int
+    """How many of them cannot be undone; before anybody is asked each of them was decided on."""
+    repeated: int
+    """How many of these the branch will do again."""
     edits: int
     changed_configuration: bool
     limits: int
@@ -35,13 +40,7 @@ class InboxRow:
 
 
 def _open(workspace: Workspace) -> list[ApprovalRequest]:
-    rows = ApprovalRequest.objects.filter(
-        branch__workspace=workspace,
-        end__isnull=True,
-        grant__isnull=True,
-        branch__redemption__isnull=True,
-        branch__revocation__isnull=True,
-    ).exclude(decisions__word="rejected")
+    rows = unrevoked(undecided_requests()).filter(branch__workspace=workspace)
     near = rows.select_related(
         "branch__workspace", "branch__workflow", "branch__root", "requester", "delivery"
     )
@@ -58,13 +57,7 @@ def waiting_for(person: Person, workspace: Workspace) -> int:
     """Return how many open requests this person neither worked on nor has decided, and that are not over."""
     worked = BranchWork.objects.filter(person=person).values("branch_id")
     voted = Decision.objects.filter(approver=person).values("request_id")
-    rows = ApprovalRequest.objects.filter(
-        branch__workspace=workspace,
-        end__isnull=True,
-        grant__isnull=True,
-        branch__redemption__isnull=True,
-        branch__revocation__isnull=True,
-    ).exclude(decisions__word="rejected")
+    rows = unrevoked(undecided_requests()).filter(branch__workspace=workspace)
     rows = rows.exclude(branch_id__in=worked).exclude(pk__in=voted).select_related("delivery")
     at = now()
     return sum(1 for row in rows.order_by("id")[:MOST] if request_ends(row) >= at)
@@ -76,7 +69,7 @@ def _row(request: ApprovalRequest, view: BranchView, person: Person) -> InboxRow
     if not authority.is_open or authority.request is None or authority.request.pk != request.pk:
         return None
     subject = json.loads(request.subject)
-    configuration = subject["configuration"]
+    configuration, effects = subject["configuration"], list(subject["effects"].values())
     reason = why_not(view, person)
     return InboxRow(
         request=request,
@@ -85,8 +78,9 @@ def _row(request: ApprovalRequest, view: BranchView, person: Person) -> InboxRow
         barred=reason.partition(":")[2] or None,
         stage=authority.stage,
         needed=authority.quorum.needed,
-        effects=len(subject["effects"]),
-        undecided=sum(1 for effect in subject["effects"].values() if effect["decision"] is not None),
+        effects=len(effects),
+        irreversible=sum(1 for effect in effects if effect["status"] == EffectStatus.IRREVERSIBLE),
+        repeated=sum(1 for effect in effects if effect["decision"] == EffectDecision.REPEAT),
         edits=len(subject["edits"]),
         changed_configuration=configuration["original"] != configuration["pinned"],
         limits=sum(1 for _ in limits_of(view)),

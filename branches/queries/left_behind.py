@@ -10,7 +10,6 @@ from branches.models import Receipt, Run
 from branches.queries.audits import Audits, StopAudit
 from branches.queries.chains import Link, latest, link
 from branches.queries.declarations import declaration_of
-from branches.queries.handoff_audits import HandoffAudit
 
 _LOOKED_AT: Final = 200
 _LINKED: Final = 3
@@ -48,7 +47,8 @@ class Remains:
     """What a run left open, read once for all of its stops."""
 
     pending: Sequence[Link]
-    handoffs: Sequence[HandoffAudit]
+    delegations: Sequence[Link]
+    """The newest of each operation that nobody completed, newest first."""
     has_outcome: bool
     checked: Link | None = None
 
@@ -58,7 +58,9 @@ class Remains:
         if not audits.stops:
             return cls((), (), has_outcome=False)
         checked = latest(run.pk, "outcome_checked")
-        return cls(_pending(run), audits.handoffs, declaration_of(run) is not None, checked)
+        open_ones = (each.delegation for each in audits.handoffs if not each.is_completed)
+        newest_first = sorted((each for each in open_ones if each is not None), key=lambda each: -each.seq)
+        return cls(_pending(run), newest_first, declaration_of(run) is not None, checked)
 
     def at(self, audit: StopAudit) -> Left:
         """Return what was open before a stop and is so still, of its own agent where it names one."""
@@ -69,16 +71,15 @@ class Remains:
             for each in self.pending
             if each.seq < stop.seq and (agent is None or each.actor.get("name") in {None, agent})
         )
-        handed = (each.delegation for each in self.handoffs if not each.is_completed)
-        before = (each for each in handed if each is not None and each.seq < stop.seq)
         own = (
             each
-            for each in before
-            if agent is None or agent in {each.actor.get("name"), each.body.get("receiver")}
+            for each in self.delegations
+            if each.seq < stop.seq
+            and (agent is None or agent in {each.actor.get("name"), each.body.get("receiver")})
         )
         return Left(
             pending=tuple(calls),
-            operations=tuple(sorted(own, key=lambda each: -each.seq)),
+            operations=tuple(own),
             approval=audit.waits,
             outcome=self.has_outcome and audit.verdict.receipt != "verified",
             checked=self.checked,

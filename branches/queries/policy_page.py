@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from branches.models import ApprovalRequest, Group, Person, PolicyChange, PolicySort, Workflow, Workspace
 from branches.queries.clock import now
-from branches.queries.deciders import deciders_of
+from branches.queries.deciders import Electorate, deciders_of
 from branches.queries.declarations import read_workflow
 from branches.queries.lowering import Lowered
 from branches.queries.newest_workflow import version_before
@@ -123,6 +123,11 @@ def policy_page(workspace: Workspace, person: Person) -> PolicyPage:
     changes = changes.prefetch_related("votes__person").order_by("-id")
     later = changes.filter(sort=PolicySort.POLICY, end__word="adopted", end__effective_at__gt=at)
     document = json.loads(row.document) if row is not None else default_document()
+    open_ones, over = (
+        list(changes.filter(end__isnull=True)[:50]),
+        list(changes.filter(end__isnull=False)[:20]),
+    )
+    here = _Here.of(workspace, [*open_ones, *over])
     return PolicyPage(
         policy=policy,
         text=default_text() if row is None else as_text(document),
@@ -130,10 +135,8 @@ def policy_page(workspace: Workspace, person: Person) -> PolicyPage:
         classes=tuple(_class_row(change, policy, at) for change in policy.classes),
         findings=lint_policy(policy, roster_of(workspace, at), destinations_here(workspace)),
         coming=later.first(),
-        open_changes=tuple(
-            _change_row(each, person, document) for each in changes.filter(end__isnull=True)[:50]
-        ),
-        ended=tuple(_change_row(each, person, document) for each in changes.filter(end__isnull=False)[:20]),
+        open_changes=tuple(_change_row(each, person, document, here) for each in open_ones),
+        ended=tuple(_change_row(each, person, document, here) for each in over),
         terms=change_terms(workspace, person),
     )
 
@@ -150,14 +153,34 @@ def _class_row(change: ChangeClass, policy: Policy, at: datetime) -> ClassRow:
     )
 
 
-def _change_row(row: PolicyChange, person: Person, current: Mapping[str, Any]) -> ChangeRow:
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """What is read once for all changes on a page: who decides, and what people and groups are called."""
+
+    electorate: Electorate
+    people: Mapping[str, str]
+    groups: Mapping[str, str]
+
+    @classmethod
+    def of(cls, workspace: Workspace, changes: Iterable[PolicyChange]) -> "_Here":
+        asked = [json.loads(each.document) for each in changes if each.sort in _ABOUT_SOMEBODY]
+        named = Person.objects.filter(uid__in={each["person"] for each in asked})
+        groups = Group.objects.filter(workspace=workspace, uid__in={each.get("group", "") for each in asked})
+        return cls(
+            Electorate.of(workspace),
+            dict(named.values_list("uid", "username")),
+            dict(groups.values_list("uid", "name")),
+        )
+
+
+def _change_row(row: PolicyChange, person: Person, current: Mapping[str, Any], here: _Here) -> ChangeRow:
     asked = json.loads(row.document)
     votes = list(row.votes.all())
     has_voted = any(vote.person_id == person.pk for vote in votes)
     is_own = row.author_id == person.pk
-    title, changed = _title(row, asked), _changed(row, asked, current)
+    title, changed = _title(row, asked, here), _changed(row, asked, current)
     author = row.author.uid if row.author is not None else ""
-    may = not hasattr(row, "end") and person.uid in deciders_of(row.workspace, author, about_of(row)).voters
+    may = not hasattr(row, "end") and person.uid in here.electorate.deciders(author, about_of(row)).voters
     given = sum(1 for vote in votes if vote.word == "approved")
     return ChangeRow(row, title, given, changed, is_own, has_voted, may and not is_own and not has_voted)
 
@@ -184,24 +207,20 @@ def _changed(
     return ()
 
 
-def _title(row: PolicyChange, asked: Mapping[str, Any]) -> str:
+def _title(row: PolicyChange, asked: Mapping[str, Any], here: _Here) -> str:
     match row.sort:
         case PolicySort.POLICY:
             return f"policy {row.version}"
         case PolicySort.WORKFLOW:
             return f"workflow {asked['declaration']['workflow']} {row.version}, which asks for less"
         case PolicySort.GROUP:
-            group = Group.objects.filter(workspace=row.workspace, uid=asked["group"]).first()
-            return f"{_called(asked['person'])} into the group {'gone' if group is None else group.name}"
-    return _role_title(asked)
+            who = here.people.get(asked["person"], "somebody")
+            return f"{who} into the group {here.groups.get(asked['group'], 'gone')}"
+    return _role_title(asked, here)
 
 
-def _called(uid: str) -> str:
-    return Person.objects.filter(uid=uid).values_list("username", flat=True).first() or "somebody"
-
-
-def _role_title(asked: Mapping[str, Any]) -> str:
-    who = _called(asked["person"])
+def _role_title(asked: Mapping[str, Any], here: _Here) -> str:
+    who = here.people.get(asked["person"], "somebody")
     scope = f" of {asked['scope']}" if asked["scope"] else ""
     until = f" until {asked['until'][:10]}" if asked["until"] else ""
     return f"{who} as {str(asked['role']).replace('_', ' ')}{scope}{until}"

@@ -23,6 +23,7 @@ _ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
     "run_verifier": ("outcome_verified",),
     "ask_for_artifact": ("completed", "outcome_verified"),
 }
+_REPLACEABLE: Final = {"route_wait"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class Recovery:
     limit_s: int | None
     """For how many seconds; None where it is refused, for then nothing is bounded."""
     refused: str | None = None
+    replaces: bool = False
+    """Whether it takes the place of one that may still be carried out."""
 
     @property
     def needs_owner(self) -> bool:
@@ -51,6 +54,8 @@ class Recovered:
     """Whether the verifier that was to be asked has spoken since."""
     owner: str | None = None
     """Whom it was routed to: a person's name, or a declared one."""
+    replaced: Link | None = None
+    """The newer decision that took its place while it was open."""
 
     @property
     def is_told(self) -> bool:
@@ -64,7 +69,8 @@ class Recovered:
 
     def is_open(self, now: datetime) -> bool:
         """Whether it may still be carried out; a verifier that was asked has been, whatever it found."""
-        return self.worked is None and not self.answered and now < self.until
+        is_done = self.worked is not None or self.answered or self.replaced is not None
+        return not is_done and now < self.until
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +108,12 @@ class Recoveries:
     def decided(self, audit: HandoffAudit) -> tuple[Recovered, ...]:
         """Return what was decided about an operation, oldest first, each with what shows that it worked."""
         found = self.decisions.get(audit.operation, ())
+        newer = (*found[1:], None)
         return tuple(
-            Recovered(each, _worked(each, audit), self._answered(each), self._owner(each)) for each in found
+            _unless_replaced(
+                Recovered(each, _worked(each, audit), self._answered(each), self._owner(each)), following
+            )
+            for each, following in zip(found, newer, strict=False)
         )
 
     def _owner(self, decided: Link) -> str | None:
@@ -117,16 +127,21 @@ class Recoveries:
     def offered(self, audit: HandoffAudit, now: datetime) -> tuple[Recovery, ...]:
         """Return the actions that fit an operation's state, the safest first.
 
-        One at a time: while what was decided may still be carried out, none of them is allowed.
+        One at a time: while what was decided may still be carried out, none of them is allowed. Only a wait
+        may be routed anew, for nothing is carried out twice by that: the newer takes the older one's place.
         """
         decided = self.decided(audit)
         actions = _actions(audit)
-        is_open = any(each.is_open(now) and each.decided.body["action"] in actions for each in decided)
+        open_now = {each.decided.body["action"] for each in decided if each.is_open(now)} & set(actions)
 
         def found(action: str) -> Recovery:
             attempt = 1 + sum(1 for each in decided if each.decided.body["action"] == action)
             one = self._one(audit, action, attempt)
-            return replace(one, refused="decision_open") if is_open and one.refused is None else one
+            if not open_now or one.refused is not None:
+                return one
+            if open_now == {action} == _REPLACEABLE:
+                return replace(one, replaces=True)
+            return replace(one, refused="decision_open")
 
         return tuple(found(action) for action in actions)
 
@@ -183,6 +198,16 @@ def _worked(decided: Link, audit: HandoffAudit) -> Link | None:
     if "outcome_verified" not in wanted or checked is None or checked.id < decided.id:
         return None
     return checked if checked.body["check"] == "passed" and checked.body["fresh"] else None
+
+
+def _unless_replaced(one: Recovered, newer: Link | None) -> Recovered:
+    """Return a decision as replaced where the next one came while it was open: what follows is that one's."""
+    if newer is None or {newer.body["action"], one.decided.body["action"]} != _REPLACEABLE:
+        return one
+    had_worked = one.worked is not None and one.worked.id < newer.id
+    if had_worked or newer.recorded_at >= one.until:
+        return one
+    return replace(one, worked=None, replaced=newer)
 
 
 def _redelivery(declaration: Declaration | None, audit: HandoffAudit, decided: int) -> Recovery:

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from branches.models import ApprovalRequest, Receipt, Redemption, Run, Workspace
+from branches.models import Receipt, Redemption, Run, Workspace
 from branches.queries.chains import Link, links
-from branches.queries.run_stop import is_imported, run_outcome_badge, stop_badge, unstopped_badge, went_on
+from branches.queries.loops import went_on
+from branches.queries.open_requests import undecided_requests, unrevoked
+from branches.queries.run_stop import is_imported, run_outcome_badge, stop_badge, unstopped_badge
 from branches.queries.words import Badge
 
 PAGE: Final = 50
@@ -159,9 +161,9 @@ def _rows(roots: list[Run]) -> list[RunRow]:
     said = _Said.of(roots)
     branches = Counter(Run.objects.filter(root_id__in=ids).values_list("root_id", flat=True))
     requests = _per_root(
-        ApprovalRequest.objects.filter(
-            branch__root_id__in=ids, end__isnull=True, decisions__isnull=True, branch__redemption__isnull=True
-        ).values_list("branch__root_id", flat=True)
+        unrevoked(undecided_requests())
+        .filter(branch__root_id__in=ids)
+        .values_list("branch__root_id", flat=True)
     )
     resumed = _per_root(
         Redemption.objects.filter(branch__root_id__in=ids).values_list("branch__root_id", flat=True)

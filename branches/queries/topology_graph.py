@@ -1,6 +1,6 @@
 """Edges between agents as a picture: agents in columns by how far they are from the start, drawn as paths."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -13,9 +13,13 @@ GAP: Final = 70
 LETTER: Final = 8
 COVERED: Final = 8
 """Letters of a covered name as it is shown."""
-ROW: Final = 52
+ROW: Final = 48
 MARGIN: Final = 24
-MOST_ROWS: Final = 10
+MOST_ROWS: Final = 20
+CLEARANCE: Final = 6
+"""What a line that passes between two boxes keeps away from them at least."""
+BACK: Final = 9
+"""So much lower than the middle a line back leaves and arrives: one there and back are told apart."""
 
 
 class EdgeLike(Protocol):
@@ -71,24 +75,95 @@ class Graph:
     box_height: int = BOX_HEIGHT
 
 
+@dataclass(frozen=True, slots=True)
+class _Grid:
+    """Where the boxes are, by column: lines bend between columns, and pass each between its boxes."""
+
+    columns: tuple[tuple[Box, ...], ...]
+    lefts: tuple[int, ...]
+    rights: tuple[int, ...]
+    place: Mapping[str, tuple[int, Box]]
+    height: int
+
+    def path(self, source: str, target: str) -> str:
+        """Return the path of an edge between two agents."""
+        (one, start), (two, end) = self.place[source], self.place[target]
+        y1, y2 = start.y + BOX_HEIGHT // 2, end.y + BOX_HEIGHT // 2
+        if one == two:
+            x, out = self.rights[one], self.rights[one] + 28
+            back = end.x + end.width + 3
+            return f"M{start.x + start.width} {y1}H{x}C{out} {y1} {out} {y2} {x} {y2}H{back}"
+        if one < two:
+            return self._line(start.x + start.width, y1, end.x - 3, y2, range(one, two))
+        y1, y2 = y1 + BACK, y2 + BACK
+        return self._line(start.x, y1, end.x + end.width + 3, y2, range(one, two, -1))
+
+    def _line(self, x1: int, y1: int, x2: int, y2: int, passed: range) -> str:
+        """Draw from one side to the other through the gap behind each column of `passed`."""
+        between = passed[1:]
+        y = self._free(between, y2) if between else y2
+        ahead = passed.step > 0
+        # A gap lies right of a column that is passed from left to right, else left of it.
+        first, last = (passed[0], passed[-1]) if ahead else (passed[0] - 1, passed[-1] - 1)
+        parts = [f"M{x1} {y1}", self._bend(first, y1, y, ahead=ahead)]
+        if between:
+            parts.append(self._bend(last, y, y2, ahead=ahead))
+        return "".join((*parts, f"H{x2}"))
+
+    def _bend(self, gap: int, y1: int, y2: int, *, ahead: bool) -> str:
+        left, right = self.rights[gap], self.lefts[gap + 1] - 8
+        near, far = (left, right) if ahead else (right, left + 12)
+        middle = (near + far) // 2
+        return f"H{near}C{middle} {y1} {middle} {y2} {far} {y2}"
+
+    def _free(self, between: range, wanted: int) -> int:
+        """Return the height nearest to what is wanted at which a line meets no box of some columns."""
+        taken = [box.y for column in between for box in self.columns[column]]
+        heights = sorted(range(4, self.height - 3, 4), key=lambda y: (abs(y - wanted), y))
+        fits = (
+            y
+            for y in (wanted, *heights)
+            if not any(top - CLEARANCE < y < top + BOX_HEIGHT + CLEARANCE for top in taken)
+        )
+        return next(fits, 4)
+
+
 def drawn(agents: Iterable[str], edges: Iterable[EdgeLike]) -> Graph:
-    """Lay agents out from left to right; a loop back is drawn as an arc above."""
+    """Lay agents out from left to right; no line passes over a box, and a loop back is drawn lower."""
     names, found = list(agents), [edge for edge in edges if edge.source != edge.target]
-    columns = _columns(names, found)
-    tallest = max((len(column) for column in columns), default=1)
-    boxes, x = {}, MARGIN
-    for column in columns:
-        wide = max(map(_box_width, column))
-        for row, agent in enumerate(column):
-            boxes[agent] = Box(agent, x, MARGIN + _offset(tallest, len(column), row), wide)
-        x += wide + GAP
-    most = max((edge.count for edge in found), default=1) or 1
+    grid = _grid(_columns(names, found))
+    most = max((edge.count for edge in found), default=1)
     lines = tuple(
-        Line(edge.state, _path(boxes[edge.source], boxes[edge.target]), f"{1.4 + 3 * edge.count / most:.1f}")
+        Line(edge.state, grid.path(edge.source, edge.target), f"{_thickness(edge.count, most):.1f}")
         for edge in found
     )
-    width = x - GAP + MARGIN if boxes else 2 * MARGIN + BOX_WIDTH
-    return Graph(width, 2 * MARGIN + (tallest - 1) * ROW + BOX_HEIGHT, tuple(boxes.values()), lines)
+    width = grid.rights[-1] + MARGIN if grid.rights else 2 * MARGIN + BOX_WIDTH
+    return Graph(width, grid.height, tuple(box for column in grid.columns for box in column), lines)
+
+
+def _grid(columns: list[list[str]]) -> _Grid:
+    tallest = max((len(column) for column in columns), default=1)
+    placed, lefts, rights, x = [], [], [], MARGIN
+    for column in columns:
+        widths = [_box_width(agent) for agent in column]
+        rows = zip(column, widths, strict=True)
+        placed.append(
+            tuple(
+                Box(agent, x, MARGIN + _offset(tallest, len(column), row), wide)
+                for row, (agent, wide) in enumerate(rows)
+            )
+        )
+        lefts.append(x)
+        rights.append(x + max(widths))
+        x += max(widths) + GAP
+    place = {box.agent: (number, box) for number, column in enumerate(placed) for box in column}
+    height = 2 * MARGIN + (tallest - 1) * ROW + BOX_HEIGHT
+    return _Grid(tuple(placed), tuple(lefts), tuple(rights), place, height)
+
+
+def _thickness(count: int, most: int) -> float:
+    """Return the width of an edge's line: the finest where none was seen more often than once."""
+    return 1.4 if most < 2 else 1.4 + 3 * count / most
 
 
 def _box_width(agent: str) -> int:
@@ -126,16 +201,3 @@ def _columns(names: list[str], edges: list[EdgeLike]) -> list[list[str]]:
         else:
             columns.append([name])
     return columns
-
-
-def _path(start: Box, end: Box) -> str:
-    y1, y2 = start.y + BOX_HEIGHT // 2, end.y + BOX_HEIGHT // 2
-    if end.x > start.x:
-        x1, x2 = start.x + start.width, end.x - 3
-        bend = (x1 + x2) // 2
-        return f"M{x1} {y1}C{bend} {y1} {bend} {y2} {x2} {y2}"
-    if end.x == start.x:
-        x = start.x + start.width
-        return f"M{x} {y1}C{x + 44} {y1} {x + 44} {y2} {x + 3} {y2}"
-    top = max(2, min(start.y, end.y) - ROW // 2)
-    return f"M{start.middle} {start.y}C{start.middle} {top} {end.middle} {top} {end.middle} {end.y - 3}"

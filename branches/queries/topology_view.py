@@ -71,6 +71,8 @@ class TopologyView:
 
     badge: Badge | None
     reasons: tuple[str, ...]
+    """Of very many the first; `more_reasons` says how many there are besides."""
+    more_reasons: int
     naive_green: bool
     next_action: str
     version: str | None
@@ -82,6 +84,7 @@ class TopologyView:
     legend: tuple[CellMark, ...]
 
 
+_MOST_REASONS: Final = 20
 CELL_MARKS: Final = {
     mark.state: mark
     for mark in (
@@ -119,10 +122,12 @@ def topology_view(run: Run, audits: Audits) -> TopologyView:
         seen[edge.source, edge.target, edge.kind] += edge.count
     verdict = None if audits.topology is None else audits.topology.verdict
     missing = () if verdict is None else verdict.missing
+    reasons = () if verdict is None else verdict.reasons
     matrix = matrix_of(contract, seen, missing)
     return TopologyView(
         badge=None if verdict is None else TOPOLOGY_BADGES[verdict.verdict],
-        reasons=() if verdict is None else verdict.reasons,
+        reasons=reasons[:_MOST_REASONS],
+        more_reasons=len(reasons[_MOST_REASONS:]),
         naive_green=verdict is not None and verdict.naive_green,
         next_action="" if verdict is None else str(verdict.next_action),
         version=None if contract is None or started is None else str(contract["version"]),

@@ -1,6 +1,6 @@
 """Whether the votes on a request satisfy every rule of its class: pure, deterministic, a reason per rule."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -114,9 +114,23 @@ def judge_quorum(
     outcomes = tuple(
         _judge(rule, change, destination, approvals, others)
         for rule in rules
-        for destination in (destinations if rule.role == DESTINATION_OWNER else ("",))
+        for destination in _each_for(rule, destinations)
     )
     return QuorumVerdict(all(each.need is Need.SATISFIED for each in outcomes), outcomes)
+
+
+def people_asked(rules: Iterable[Rule], destinations: Sequence[str], *, default: int) -> int:
+    """Return how many different people it takes at least; `default` where no rule asks for anybody.
+
+    One person may own several destinations; where none is reached, no owner is asked.
+    """
+    asked = (rule.people for rule in rules for _ in _each_for(rule, destinations))
+    return max(asked, default=default)
+
+
+def _each_for(rule: Rule, destinations: Sequence[str]) -> Sequence[str]:
+    """Return what a rule is judged for one by one: of owners each destination, of others nothing by name."""
+    return destinations if rule.role == DESTINATION_OWNER else ("",)
 
 
 def _judge(
@@ -163,15 +177,3 @@ def _place(person: int, groups_of: list[list[str]], stands_for: dict[str, int], 
             stands_for[group] = person
             return True
     return False
-
-
-def can_be_satisfied(
-    rules: Sequence[Rule],
-    change: ChangeClass,
-    destinations: Sequence[str],
-    roster: Mapping[str, Voter],
-    requester: str | None,
-) -> QuorumVerdict:
-    """Return what the rules would say if everybody but the requester approved."""
-    everybody = [voter for person, voter in sorted(roster.items()) if person != requester]
-    return judge_quorum(rules, change, destinations, everybody)

@@ -44,6 +44,8 @@ class AuditsOut(Schema):
     operations: int
     """How many were handed over in all; of very many those that moved last are judged."""
     judged: int
+    ends: int
+    """How many stops there are in all; of very many those that came last are judged, and those that wait."""
 
 
 class RecoveryOut(Schema):

@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 import yaml
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from branches.commands.admit import grant_role
 from branches.commands.apply_change import apply_changes
@@ -17,6 +19,7 @@ from branches.models import Person, PolicyChange, Role
 from branches.queries import clock
 from branches.queries.deciders import REMEMBERED
 from branches.queries.policies import policy_of
+from branches.queries.policy_page import policy_page
 from branches.queries.standings import roles_of
 from branches.rules.change_class import ChangeClass
 from tests.builders import World, one_approver
@@ -152,3 +155,22 @@ def test_a_confined_branch_needs_what_its_own_and_the_next_class_ask_for_when_it
 def test_somebody_who_is_switched_off_holds_no_role(world: World) -> None:
     Person.objects.filter(pk=world.ada.pk).update(is_active=False)
     assert roles_of(Person.objects.get(pk=world.ada.pk), world.workspace) == frozenset()
+
+
+def test_what_the_page_of_policies_asks_does_not_grow_with_what_is_open(world: World) -> None:
+    admins(world, world.rosa, world.linus)
+    # A declaration is read once a process.
+    policy_page(world.workspace, world.linus)
+    queries = []
+    for number in (1, 12):
+        for each in range(number):
+            joan = Person.objects.create_user(f"joan-{number}-{each}", password="correct horse battery")
+            grant_role(person=joan, workspace=world.workspace, role=Role.ENGINEER)
+            give_role(person=world.rosa, workspace=world.workspace, subject=joan, role=Role.APPROVER)
+        with CaptureQueriesContext(connection) as asked:
+            page = policy_page(world.workspace, world.linus)
+        queries.append(len(asked))
+    assert len(page.open_changes) == 13
+    assert all(row.may_decide for row in page.open_changes)
+    assert page.open_changes[0].title.startswith("joan-12-11 as approver")
+    assert queries[0] == queries[1]

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from branches.rules.change_class import ChangeClass
-from branches.rules.quorum import Need, Rule, Standing, Voter, judge_quorum, may_fill
+from branches.rules.quorum import Need, Rule, Standing, Voter, judge_quorum, may_fill, people_asked
 
 C2, C3, C4, CP = ChangeClass.C2, ChangeClass.C3, ChangeClass.C4, ChangeClass.CP
 TWO_GROUPS = (Rule("two_groups", "approver", 2, 2),)
@@ -84,3 +84,13 @@ def test_one_more_vote_never_takes_a_grant_away() -> None:
     granted = [voter("grace", "approver", groups="safety"), voter("alan", "approver", groups="desk")]
     for extra in (voter("kay"), voter("kay", "approver", groups="safety"), voter("kay", "approver")):
         assert judge_quorum(TWO_GROUPS, C4, (), [*granted, extra]).granted
+
+
+def test_an_owner_is_asked_only_where_a_destination_is_reached() -> None:
+    rules = (Rule("approval", "approver", 1), Rule("owner", "destination_owner", 2))
+    assert [people_asked(rules, reached, default=7) for reached in ((), ("desk",), ("desk", "mail"))] == [
+        1,
+        2,
+        2,
+    ]
+    assert people_asked(rules[1:], (), default=7) == 7

@@ -115,10 +115,15 @@ def test_columns_with_cards_come_first_and_the_others_are_a_line_each(text: str)
         assert page.locator(".lane:not(.bare) .op").count() == 2
 
 
-def test_on_a_wide_screen_the_columns_stand_beside_each_other(text: str) -> None:
-    with shown(text, WIDE) as page:
-        assert len({top for _, top, _ in page.evaluate(PLACES)}) == 1
-        assert page.locator("#stops thead").is_visible()
+@pytest.mark.parametrize(("width", "beside"), [(WIDE, 4), (1280, 4), (820, 2)])
+def test_on_a_wider_screen_columns_stand_beside_each_other_and_none_is_out_of_sight(
+    text: str, width: int, beside: int
+) -> None:
+    with shown(text, width) as page:
+        tops = [top for _, top, _ in page.evaluate(PLACES)]
+        assert tops.count(min(tops)) == beside
+        assert page.evaluate(SIDEWAYS) == [0, 0, 0]
+        assert page.locator("#stops thead").is_visible() is (width > 1040)
 
 
 def test_a_stop_is_a_card_on_a_phone_whose_cells_say_what_they_are(text: str) -> None:

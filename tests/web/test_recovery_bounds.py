@@ -18,6 +18,7 @@ from branches.queries.audit_page import audit_page
 from branches.queries.audits import audits_now
 from branches.queries.clock import now
 from branches.queries.declarations import RECOVERY_LIMITS, declaration_of
+from branches.queries.recoveries import Recovered
 from tests.builders import World
 from tests.plugins import FakeWorld
 from tests.web.test_recoveries import LIMITS, begin, delegated, event, later, offered, shown  # noqa: F401
@@ -136,6 +137,18 @@ def test_what_was_delegated_again_after_a_failed_check_is_not_failed(
     assert str(audits_now(run, now()).handoffs[0].verdict.state) == "delegated"
 
 
+def waiting(world: World, uid: str) -> str:
+    """Hand over an operation that waits for something; returns the operation."""
+    start = delegated(world, uid, "other", ago=90)
+    on = {"dependency": world.hmac("ref", "ruling")}
+    rest = [
+        event(world, uid, "other", "accepted", ago=80),
+        event(world, uid, "other", "waiting", ago=70, **on),
+    ]
+    assert not world.ingest(start, *rest).refused
+    return world.hmac("ref", "other")
+
+
 BOUNDS = {"route_s": 30, "verifier_s": 40, "artifact_s": 50}
 
 
@@ -148,22 +161,65 @@ def test_every_recovery_has_an_end_and_one_is_open_at_a_time(
     take_run_baseline(run=run)
     operation = completed(world, run.uid, world.hmac("ref", "report"))
     if action == "route_wait":
-        wait = event(world, run.uid, "brief", "waiting", ago=70, dependency=world.hmac("ref", "ruling"))
-        operation = wait["body"]["operation"] = world.hmac("ref", "other")
-        start = delegated(world, run.uid, "other", ago=90, handoff=wait["body"]["handoff"])
-        accepted = event(world, run.uid, "other", "accepted", ago=80, handoff=wait["body"]["handoff"])
-        assert not world.ingest(start, accepted, wait).refused
+        operation = waiting(world, run.uid)
     member, usual = RECOVERY_LIMITS[action]
     more = {"owner": "legal-desk"} if action == "route_wait" else {}
     decide(world, run, operation, action, **more)
     body = json.loads(Receipt.objects.get(run=run, kind="recovery_decided").body)["body"]
     assert body["limit_s"] == declared.get(member, usual)
-    with pytest.raises(Refused) as refused:
-        decide(world, run, operation, action, **more)
-    assert refused.value.rule == "decision_open"
+    if action != "route_wait":
+        with pytest.raises(Refused) as refused:
+            decide(world, run, operation, action, **more)
+        assert refused.value.rule == "decision_open"
     headers = {"Authorization": f"Bearer {world.token}"}
     told = client.get(f"/api/v1/runs/{run.uid}/recoveries", headers=headers).json()["recoveries"]
     assert [each["until"] is not None for each in told] == ([] if action == "run_verifier" else [True])
     later(timedelta(seconds=body["limit_s"] + 1))
     assert (action, None) in offered(run, operation)
     decide(world, run, operation, action, **more)
+
+
+def test_a_wait_that_went_to_the_wrong_one_is_routed_anew_at_once(
+    ada: Client, client: Client, world: World
+) -> None:
+    run = Run.objects.get(uid=begin(world, owners=["legal-desk", "tax-desk"]))
+    operation = waiting(world, run.uid)
+    for owner in ("legal-desk", "tax-desk"):
+        decide(world, run, operation, "route_wait", owner=owner)
+    page = ada.get(f"/runs/{run.uid}/audits/").text
+    first, second = Receipt.objects.filter(run=run, kind="recovery_decided").order_by("seq")
+    assert "Route wait, attempt 1 of 20" in page
+    assert f'replaced by a newer one, <a href="/runs/{run.uid}/?at={second.seq}' in page
+    assert "Route wait, attempt 2 of 20" in page
+    assert "attempt 3 of 20, within 3600 s; it replaces the one that is open" in page
+    headers = {"Authorization": f"Bearer {world.token}"}
+    told = client.get(f"/api/v1/runs/{run.uid}/recoveries", headers=headers).json()["recoveries"]
+    assert [(each["attempt"], each["owner"]) for each in told] == [(2, "tax-desk")]
+    assert not world.ingest(event(world, run.uid, "other", "progress", ago=0)).refused
+    decided = decided_of(run, operation)
+    assert [(each.decided.seq, each.worked is None, each.replaced is None) for each in decided] == [
+        (first.seq, True, False),
+        (second.seq, False, True),
+    ]
+
+
+def test_routing_anew_is_bounded_as_routing_is(world: World) -> None:
+    run = Run.objects.get(uid=begin(world, owners=["legal-desk"]))
+    operation = waiting(world, run.uid)
+    for _ in range(20):
+        decide(world, run, operation, "route_wait", owner="legal-desk")
+    assert offered(run, operation) == [("route_wait", "attempts_used_up")]
+
+
+def test_a_route_whose_time_was_over_is_over_and_not_replaced(world: World, later: Any) -> None:
+    run = Run.objects.get(uid=begin(world, limits={**LIMITS, "handoffs": BOUNDS}, owners=["legal-desk"]))
+    operation = waiting(world, run.uid)
+    decide(world, run, operation, "route_wait", owner="legal-desk")
+    later(timedelta(seconds=31))
+    decide(world, run, operation, "route_wait", owner="legal-desk")
+    assert [each.replaced for each in decided_of(run, operation)] == [None, None]
+
+
+def decided_of(run: Run, operation: str) -> tuple[Recovered, ...]:
+    cards = [card for column in audit_page(run, now()).board for card in column.cards]
+    return next(card.decided for card in cards if card.operation == operation)
