@@ -88,6 +88,14 @@ def test_no_link_leads_nowhere(page: Path) -> None:
     assert [link for link in local if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_nobody_is_let_in_before_there_is_a_database(page: Path) -> None:
+    typed = "".join(re.findall(r"```sh\n(.*?)```", page.read_text(), re.DOTALL))
+    commands = re.findall(r"manage\.py (serve|admit)\b", typed)
+    assert "admit" not in commands or commands[0] == "serve"
+    assert "after `manage.py admit" not in page.read_text()
+
+
 def test_the_readme_is_short() -> None:
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 90

@@ -14,6 +14,7 @@ from branches.queries.targets import registered
 from branches.rules.quorum import DESTINATION_OWNER
 
 MOST: Final = 50
+MEMORY_PROBE: Final = "langgraph_memory"
 IMPORTER: Final = "import"
 """The runtime of the product's own recorder, which writes what is imported or comes in as traces."""
 
@@ -28,6 +29,8 @@ class WorkflowRow:
     at: datetime
     versions: int
     runs: int
+    memory: str
+    """The target that holds the agents' memory of LangGraph; empty where no state key asks for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,13 @@ def connect_page(workspace: Workspace) -> ConnectPage:
     steps = (
         Step(1, "Workflow", "workflow", bool(workflows), "No workflow is declared yet."),
         Step(2, "Recorder", "recorder", _has_recorder(recorders, imported), _recorder_words(recorders)),
-        Step(3, "Destinations", "destinations", _is_settled(destinations), _missing(destinations)),
+        Step(
+            3,
+            "Destinations",
+            "destinations",
+            bool(workflows) and _is_settled(destinations),
+            _missing(destinations),
+        ),
         Step(4, "First run", "run", first is not None, _run_words(unnamed)),
     )
     return ConnectPage(steps, workflows, recorders, destinations, first, unnamed)
@@ -112,7 +121,9 @@ def _workflow(row: Workflow, rows: list[Workflow]) -> WorkflowRow:
     versions = sum(1 for each in rows if each.name == row.name)
     runs = Run.objects.filter(workspace=row.workspace, workflow__name=row.name, parent__isnull=True).count()
     runtime = next(iter(declared.names["runtime"]), "")
-    return WorkflowRow(row.name, row.version, runtime, row.published_at, versions, runs)
+    stores = (key.target for key in declared.state_keys.values() if key.probe == MEMORY_PROBE)
+    memory = next(stores, "")
+    return WorkflowRow(row.name, row.version, runtime, row.published_at, versions, runs, memory)
 
 
 def _recorders(workspace: Workspace, imported: datetime | None) -> list[RecorderRow]:
@@ -207,7 +218,8 @@ def _destinations(workspace: Workspace, declared: Declaration) -> list[Destinati
 
 
 def _is_settled(rows: tuple[DestinationRow, ...]) -> bool:
-    return bool(rows) and all(row.is_registered and (row.is_fixture or row.owners) for row in rows)
+    """Whether nothing is missing; workflows whose tools write nowhere need no destination."""
+    return all(row.is_registered and (row.is_fixture or row.owners) for row in rows)
 
 
 def _missing(rows: tuple[DestinationRow, ...]) -> str:

@@ -47,6 +47,11 @@ class NotHere(LookupError):
     """There is no such thing in this workspace."""
 
 
+def is_anybody_admitted() -> bool:
+    """Return whether there is somebody who could sign in."""
+    return Person.objects.exists()
+
+
 def workspace_of(person: Person) -> Workspace | None:
     """Return the workspace a person holds a role in now (the first, where several)."""
     return next(iter(workspaces_of(person)), None)

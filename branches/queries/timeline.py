@@ -7,7 +7,8 @@ from typing import Any, Final
 from branches.models import Receipt, Run
 from branches.queries.chains import Link, head, latest, link
 from branches.queries.message_map import MessageMap, is_failure, message_map
-from branches.queries.run_stop import run_outcome_badge, run_stop_badge
+from branches.queries.run_list import source_words
+from branches.queries.run_stop import is_imported, run_outcome_badge, run_stop_badge
 from branches.queries.words import Badge
 
 WINDOW: Final = 60
@@ -62,6 +63,8 @@ class RunHead:
     stopped: Link | None
     checked: Link | None
     started: Link | None
+    source: str
+    """What it is by its runtime, for a run of no workflow."""
     map: MessageMap
 
 
@@ -80,6 +83,7 @@ def run_head(run: Run) -> RunHead:
         stopped=stopped,
         checked=checked,
         started=started,
+        source=source_words(started, imported=is_imported(run, started)),
         map=message_map(run.pk),
     )
 
@@ -149,6 +153,8 @@ def _words(item: Link) -> str:
             return f"answer: {str(body['answer']).replace('_', ' ')}"
         case "interaction":
             return f"{body['kind']} edge"
+        case "handoff":
+            return f"handoff: {str(body['event']).replace('_', ' ')}"
         case "recording_gap":
             return f"recording gap: {body['gap']}"
         case "stopped":

@@ -8,6 +8,12 @@ import yaml
 from branches.queries.yaml_text import TextProblem, read_yaml
 
 MAX_BYTES: Final = 256 * 1024
+_MEMORY: Final[Mapping[str, tuple[str, str]]] = {
+    "langgraph": ("langgraph_memory", "memory"),
+    "openai-agents": ("openai_agents_memory", "memory"),
+    "autogen": ("autogen_team", "team"),
+}
+"""The probe of the agents' memory and how its target ends, by runtime; else the files are state."""
 
 
 def read_workflow_text(text: str) -> Mapping[str, Any]:
@@ -24,17 +30,20 @@ def starter(answers: Mapping[str, str]) -> str:
     `tools` has a tool a line: its name, its destination (or -), and read, reversible or irreversible.
     """
     name = answers.get("workflow", "").strip() or "my-workflow"
+    runtime = answers.get("runtime", "").strip() or "langgraph"
+    probe, target = _MEMORY.get(runtime, ("git_workspace", "workspace"))
+    state_key = "agent_memory" if runtime in _MEMORY else "workspace"
     agents = answers.get("agents", "").replace(",", " ").split() or ["agent"]
     tools = dict(filter(None, map(_tool, answers.get("tools", "").splitlines())))
     destinations = {str(tool["destination"]) for tool in tools.values() if tool["destination"]}
     document = {
         "workflow": name,
         "version": "1.0.0",
-        "runtime": answers.get("runtime", "").strip() or "langgraph",
+        "runtime": runtime,
         "agents": agents,
         "models": ["model-name"],
         "kinds": ["delegate"],
-        "state_keys": {"agent_memory": {"probe": "langgraph_memory", "target": "memory"}},
+        "state_keys": {state_key: {"probe": probe, "target": f"{name}-{target}"}},
         "tools": tools,
         "destinations": {
             each: {"query": "http_json", "target": each} for each in sorted(map(str, destinations))

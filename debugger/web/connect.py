@@ -62,9 +62,12 @@ def token(request: PageRequest) -> HttpResponse:
     except Refused as refused:
         return _page(request, text=starter(request.GET), status=422, refused=refused)
     workflows = reversed(connect_page(request.workspace).workflows)
+    newest = next((row for row in workflows if row.runtime == runtime), None)
     written = {
         "server": request.build_absolute_uri("/").rstrip("/"),
-        "workflow": next((row.name for row in workflows if row.runtime == runtime), None),
+        "workflow": newest and newest.name,
+        "version": newest and newest.version,
+        "memory": newest and newest.memory,
     }
     lines = render_to_string(f"connect/{runtime}.txt", written)
     context = {

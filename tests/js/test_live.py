@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import worlds
 from tests.adapters.places import MARKER
 from tests.js.served import Served, served
 from tests.js.toolchain import MODULE, VERSIONS, Toolchain
@@ -176,3 +177,25 @@ def test_the_example_of_the_page_runs_as_it_is_written(
     done = toolchain.run(major, "refunds.mjs", env=env, cwd=tmp_path)
     assert "bounded_stop" in done.stdout
     assert "waiting" in done.stdout
+
+
+def test_the_traced_program_of_the_page_is_a_run_of_its_workflow(
+    toolchain: Toolchain, server: Served, tmp_path: Path
+) -> None:
+    page = (MODULE.parents[3] / "docs" / "connect-opentelemetry.md").read_text()
+    (tmp_path / "workflow.json").write_text(page.split("```json\n")[1].split("```")[0])
+    env = {name: value for name, value in server.env.items() if name != "DJANGO_SETTINGS_MODULE"}
+    published = worlds.manage("publish_workflow", str(tmp_path / "workflow.json"), env=env)
+    assert published.returncode == 0, published.stderr[-2000:]
+    (tmp_path / "node_modules").symlink_to(toolchain.modules)
+    (tmp_path / "traced.mjs").write_text(page.split("```js\n")[1].split("```")[0])
+    env = {
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{server.url}/v1/traces",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS": f"Authorization=Bearer {server.token}",
+        "OTEL_RESOURCE_ATTRIBUTES": "branchgate.workflow=support",
+    }
+    before = server.runs()
+    toolchain.run("7", "traced.mjs", env=env, cwd=tmp_path)
+    (run,) = server.runs() - before
+    (intended,) = [each["body"] for each in server.receipts(run) if each["kind"] == "effect_intended"]
+    assert (intended["tool"], intended["effect_class"]) == ("look_up", "read")

@@ -1,7 +1,8 @@
-"""The pages about connecting LangGraph and the OpenAI Agents SDK are tried as written, on the real server."""
+"""The pages about connecting agents are tried as written, on the real server."""
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,11 +12,13 @@ from typing import Any
 import pytest
 
 from branches.models import Receipt, Run
+from branches.queries.registry_drift import registry_drift
+from debugger.demo.world import lay_out
 from debugger.recorder import Recorder
 from tests.recorder.pages import DOCS, blocks
 from tests.recorder.site import ALL, Site, served
 
-LANGGRAPH = "connect-langgraph.md"
+LANGGRAPH, MCP, TRACES = "connect-langgraph.md", "connect-mcp.md", "connect-opentelemetry.md"
 
 
 @pytest.fixture
@@ -24,12 +27,12 @@ def site(db: None, tmp_path: Path) -> Iterator[Site]:
         yield site
 
 
-def tried(site: Site, *arguments: str) -> list[str]:
+def tried(site: Site, *arguments: str, **told: str) -> list[str]:
     """Run a program of a page in the folder of the site, and return the lines that it printed."""
     ran = subprocess.run(
         [sys.executable, "-W", "ignore", *arguments],
         cwd=site.folder,
-        env={**os.environ, "BRANCHGATE_SERVER": site.url, "PYTHONPATH": str(DOCS.parent)},
+        env={**os.environ, "BRANCHGATE_SERVER": site.url, "PYTHONPATH": str(DOCS.parent), **told},
         timeout=300,
         capture_output=True,
         text=True,
@@ -78,9 +81,69 @@ def test_the_graph_of_the_page_is_recorded_whole_and_its_edge_is_a_hand_over(sit
     assert newest.writer != Run.objects.get(uid=run).recorder.uid
 
 
-def test_the_page_names_no_place_that_a_reader_does_not_have() -> None:
-    page = (DOCS / LANGGRAPH).read_text()
-    assert [word for word in ("/srv/", '.example"', ".example/", "/path/to") if word in page] == []
+def test_the_registry_of_the_page_is_taken_at_every_checkpoint_and_drifts(site: Site) -> None:
+    declared = begun(site, LANGGRAPH, "team.py", "handing.py", "verify.py")
+    members = json.loads(blocks(MCP, "json")[0])
+    site.publish({**declared, **members, "version": "1.1.0"})
+    team = site.folder / "team.py"
+    team.write_text(team.read_text().replace('version="1.0.0"', 'version="1.1.0"'))
+    tools = site.folder / "tools_server.py"
+    tools.write_text(blocks(MCP, "python")[0])
+    (targets,) = re.findall(
+        r"cat > recorder-targets.json <<END\n(.*?)END", (DOCS / MCP).read_text(), re.DOTALL
+    )
+    here = targets.replace("$PWD/venv/bin/python", sys.executable).replace("$PWD", str(site.folder))
+    (site.folder / "recorder-targets.json").write_text(here)
+    run = tried(site, "team.py")[-1].split()[0]
+    found = registry_drift(Run.objects.get(uid=run))
+    assert found is not None
+    assert found.changes == ()
+    assert {each.said for each in found.classes} == {"read", "irreversible"}
+    tools.write_text(tools.read_text().replace("Search the archive.", "Search everything."))
+    again = tried(site, "team.py")[-1].split()[0]
+    states = [newest(uid)["state"]["tool_registry"]["fingerprint"] for uid in (run, again)]
+    assert None not in states
+    assert states[0] != states[1]
+
+
+def newest(run: str) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads(
+        Receipt.objects.filter(run__uid=run, kind="checkpoint").latest("seq").body
+    )["body"]
+    return body
+
+
+def test_the_traced_program_of_the_page_is_a_run_of_its_workflow(site: Site) -> None:
+    declared = json.loads(blocks(TRACES, "json")[0])
+    site.publish(declared)
+    (site.folder / "traced.py").write_text(blocks(TRACES, "python")[0])
+    token = site.options("tracer", declared, "ingest")["token"]
+    told = {
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{site.url}/v1/traces",
+        "OTEL_EXPORTER_OTLP_TRACES_HEADERS": f"Authorization=Bearer {token}",
+        "OTEL_RESOURCE_ATTRIBUTES": f"branchgate.workflow={declared['workflow']}",
+    }
+    assert tried(site, "traced.py", **told) == []
+    run = Run.objects.get(workflow__name=declared["workflow"])
+    intended = json.loads(Receipt.objects.get(run=run, kind="effect_intended").body)["body"]
+    assert (intended["tool"], intended["effect_class"]) == ("look_up", "read")
+
+
+@pytest.mark.parametrize("page", [page.name for page in sorted(DOCS.glob("connect-*.md"))])
+def test_a_page_names_no_place_that_a_reader_does_not_have(page: str) -> None:
+    text = (DOCS / page).read_text()
+    assert [word for word in ("/srv/", '.example"', ".example/", "/path/to") if word in text] == []
+    assert "CHECKOUT" in text
+
+
+def test_no_page_declares_what_another_or_the_demo_declares_otherwise(tmp_path: Path) -> None:
+    pages = [page.name for page in DOCS.glob("connect-*.md") if page.name != MCP]
+    declared = [json.loads(text[0]) for page in pages if (text := blocks(page, "json"))]
+    names = [each["workflow"] for each in declared]
+    assert len(names) == len(set(names)) >= 4
+    ours = json.loads(lay_out(tmp_path / "demo", 1, sys.executable).targets.read_text())
+    theirs = {key["target"] for each in declared for key in each["state_keys"].values()}
+    assert theirs & set(ours) == set()
 
 
 def test_the_crew_of_the_page_waits_is_answered_and_completes_its_hand_over(site: Site) -> None:

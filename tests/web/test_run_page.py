@@ -7,8 +7,9 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
+from branches.evidence import ids
 from branches.models import Run
-from tests.builders import World, run_started
+from tests.builders import World, effect, run_started
 from tests.plugins import FakeWorld
 from tests.web.cast import HTMX, forked, long_run, resumed
 
@@ -43,6 +44,23 @@ def test_a_checkpoint_can_be_forked_and_a_message_read(ada: Client, world: World
     assert f"/runs/{run.uid}/fork/?checkpoint={checkpoint}" in page
     assert f"/runs/{run.uid}/messages/2/" in page
     assert "calls create_ticket" in page
+
+
+def test_a_covered_name_of_a_tool_is_short_wherever_it_is_shown(ada: Client, world: World, run: Run) -> None:
+    covered, uid = world.hmac("name", "undeclared"), ids.mint("run")
+    intended, _ = effect(world, uid, "k1", "look_up", "c1")
+    intended["body"].update(tool=covered, destination=None, effect_class="unknown")
+    assert not world.ingest(run_started(world, uid), intended).refused
+    page = ada.get(f"/runs/{uid}/").text
+    assert f"calls {covered.rpartition(':')[2][:4]}…" in page
+    assert covered not in page
+
+
+def test_a_row_of_a_handoff_says_what_happened_to_it(ada: Client, world: World, run: Run) -> None:
+    body = {"operation": world.hmac("ref", "o"), "handoff": world.hmac("ref", "h"), "event": "outcome_failed"}
+    uid = ids.mint("run")
+    assert not world.ingest(run_started(world, uid), world.sent(uid, "handoff", body)).refused
+    assert "handoff: outcome failed" in ada.get(f"/runs/{uid}/").text
 
 
 def test_it_lists_the_branches_with_their_two_tracks(

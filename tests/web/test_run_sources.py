@@ -59,6 +59,13 @@ def test_an_import_is_called_by_its_source(ada: Client, world: World, runtime: s
     assert stop == ("Not a run: a tool list" if runtime == "mcp" else "No end recorded")
 
 
+def test_the_pages_of_a_run_of_no_workflow_do_not_call_a_trace_a_thread(ada: Client, world: World) -> None:
+    imported(world, started(world, "otlp", "imported"))
+    page = ada.get(f"/runs/{Run.objects.get().uid}/").text
+    assert "<span>OpenTelemetry trace</span>" in page
+    assert "imported thread" not in page + ada.get("/outcomes/").text
+
+
 def test_a_tool_list_as_it_is_imported_is_no_run_that_goes_on(ada: Client, world: World) -> None:
     (done,) = import_source(workspace=world.workspace, importer="mcp", files=[TOOLS])
     assert done.refused == []

@@ -32,5 +32,11 @@ class Command(DatabaseCommand):
         try:
             row = publish_workflow(workspace=workspace, publisher=workspace.uid, declaration=declaration)
         except Refused as refused:
-            raise CommandError(str(refused)) from None
+            raise CommandError(_words(refused)) from None
         self.stdout.write(f"{row.name} {row.version} {row.uid} {row.digest}")
+
+
+def _words(refused: Refused) -> str:
+    if refused.rule != "version_already_published":
+        return str(refused)
+    return f"{refused}: it never changes, so what differs needs another version or another name"

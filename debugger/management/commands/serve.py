@@ -5,6 +5,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from branches.queries.lookups import is_anybody_admitted
 from debugger.startup import prepare
 from debugger.supervisor import PortBusy, Supervisor, check_port, web_program, worker_program
 
@@ -30,7 +31,15 @@ class Command(BaseCommand):
         with Supervisor() as supervisor:
             supervisor.start(web_program(host, port, processes=options["web_processes"]))
             supervisor.start(worker_program())
-            self.stdout.write(f"Branchgate serves on http://{host}:{port}/ (Ctrl-C stops it)")
+            self.stdout.write(words_of_start(host, port))
             code = supervisor.wait()
         if code:
             raise CommandError("a program ended by itself", returncode=code)
+
+
+def words_of_start(host: str, port: int) -> str:
+    """Return where it serves, and how the first person gets in where there is none."""
+    said = f"Branchgate serves on http://{host}:{port}/ (Ctrl-C stops it)"
+    if is_anybody_admitted():
+        return said
+    return f"{said}\nNobody can sign in yet. In another terminal: manage.py admit NAME --role engineer"
