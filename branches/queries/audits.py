@@ -116,7 +116,7 @@ def _newest(ends: Iterable[Link]) -> list[Link]:
 def audits_json(audits: Audits | None) -> dict[str, Any]:
     """Return the audits as machines read them; without a run there is nothing to judge."""
     if audits is None:
-        return {"stops": [], "handoffs": [], "topology": None, "operations": 0, "judged": 0, "ends": 0}
+        return {"stops": [], "handoffs": [], "topology": None}
     return {
         "stops": [_stop_json(each) for each in audits.stops],
         "handoffs": [
@@ -128,10 +128,14 @@ def audits_json(audits: Audits | None) -> dict[str, Any]:
             for each in audits.handoffs
         ],
         "topology": None if audits.topology is None else audits.topology.verdict.as_json(),
-        "operations": audits.operations,
-        "judged": len(audits.handoffs),
-        "ends": audits.ends,
     }
+
+
+def counts_json(audits: Audits | None) -> dict[str, int]:
+    """Return how much there is in all, beside what was judged of it where that is bounded."""
+    if audits is None:
+        return {"operations": 0, "judged": 0, "ends": 0}
+    return {"operations": audits.operations, "judged": len(audits.handoffs), "ends": audits.ends}
 
 
 def _stop_json(audit: StopAudit) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Router, Schema
 
 from branches.queries.api_views import recoveries_json
-from branches.queries.audits import audits_json, audits_now
+from branches.queries.audits import audits_json, audits_now, counts_json
 from branches.queries.clock import now
 from branches.queries.handoff_audits import MOST_SHOWN
 from branches.queries.lookups import run_named
@@ -70,7 +70,8 @@ class RecoveriesOut(Schema):
 def audits(request: HttpRequest, run: str) -> dict[str, Any]:
     """Return the three audits of a run, judged now, at the cost of its page: `judged` of `operations`."""
     found = run_named(machine_of(request).workspace, run)
-    return audits_json(audits_now(found, now(), most=MOST_SHOWN))
+    audits = audits_now(found, now(), most=MOST_SHOWN)
+    return {**audits_json(audits), **counts_json(audits)}
 
 
 @router.get("/runs/{run}/recoveries", auth=TokenAuth("read"), response=RecoveriesOut)

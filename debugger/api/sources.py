@@ -7,7 +7,7 @@ from ninja import Router, Status
 
 from branches.commands.import_source import Imported, import_source, run_of
 from branches.ports import SourceFile
-from branches.queries.audits import audits_json, audits_now
+from branches.queries.audits import audits_json, audits_now, counts_json
 from branches.queries.clock import now
 from branches.queries.handoff_audits import MOST_SHOWN
 from debugger.api import forms
@@ -56,10 +56,12 @@ def _content(request: HttpRequest) -> bytes:
 
 def _said(machine: Machine, done: Imported) -> dict[str, Any]:
     run = run_of(machine.workspace, done.run)
+    audits = None if run is None else audits_now(run, now(), most=MOST_SHOWN)
     return {
         "run": done.run,
         "accepted": done.accepted,
         "duplicates": done.duplicates,
         "refused": [{"where": each.where, "field": each.field, "rule": each.rule} for each in done.refused],
-        **audits_json(None if run is None else audits_now(run, now(), most=MOST_SHOWN)),
+        **audits_json(audits),
+        **counts_json(audits),
     }

@@ -34,7 +34,7 @@ PROBES: dict[str, StateProbe] = {
 }
 FACTS = {
     "git_workspace": {"changed_files", "operation", "stashes", "edits"},
-    "mcp_tools": {"tools", "server_version"},
+    "mcp_tools": {"tools", "tool_classes", "server_version"},
     "browser": {"session", "viewport", "path_reached"},
     "http_session": {"session"},
     "approval_queue": {"pending", "resolved"},

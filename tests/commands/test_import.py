@@ -251,8 +251,6 @@ def test_it_names_what_cannot_be_taken_and_keeps_the_rest(
             "stops": [],
             "handoffs": [],
             "topology": None,
-            "operations": 0,
-            "judged": 0,
         }
     ]
 
