@@ -15,6 +15,8 @@ from branches.queries.words import Badge, Shape
 from branches.registry import PluginMissing, PluginUnfit, find
 from branches.rules.branch_facts import EffectStatus, Restore
 
+_INSTALL: Final = "Install the plug-in that brings it, then probe again; until then this key blocks."
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -135,7 +137,7 @@ def probe_sentences(probe: str) -> tuple[str, str]:
     try:
         found = find("probes", probe)
     except (PluginMissing, PluginUnfit):
-        return "The probe of this key is not installed here.", "Install the probe, then probe again."
+        return "The probe of this key is not installed here.", _INSTALL
     return found.limits, found.remedy
 
 
