@@ -19,7 +19,7 @@ LONG: Final = {
     BROWSER: 300,
     "tests/web/test_matrix.py": 110,
     WALK: 105,
-    "tests/hostile/test_permit_races.py": 80,
+    "tests/hostile/test_permit_races.py": 320,
     "tests/hostile/test_authority_lives.py": 60,
     "tests/adapters/test_verifier_contract.py": 70,
     "tests/adapters/test_browser.py": 60,
