@@ -16,6 +16,7 @@ from branches.commands.refusal import Refused
 from branches.models import Person, PolicyChange, Role, Workflow, Workspace
 from branches.queries.standings import roles_of
 from branches.queries.workflow_text import read_workflow_text
+from branches.queries.writers import confirms_outcomes
 from branches.queries.yaml_text import TextProblem
 
 _SENDS: Final = ("ingest",)
@@ -64,13 +65,16 @@ def declare_workflow(*, person: Person, workspace: Workspace, text: str) -> Decl
 def issue_recorder_token(*, person: Person, workspace: Workspace, name: str, runtime: str) -> str:
     """Return the secret of a token for a recorder of this workspace; it is shown this once.
 
-    It carries the verbs that a recorder of the runtime needs. Raises Refused with field and rule.
+    It carries the verbs that a recorder of the runtime needs. Under a name that a workflow here lets confirm
+    outcomes only a policy admin gives one (`give_token`). Raises Refused with field and rule.
     """
     _require_engineer(person, workspace)
     if runtime not in RECORDER_SCOPES:
         raise Refused(rule="enum", field="runtime")
     if not _NAME.fullmatch(name):
         raise Refused(rule="pattern:name", field="name")
+    if confirms_outcomes(workspace, name):
+        raise Refused(rule="name_entitled", field="name")
     with transaction.atomic():
         _, secret = issue_token(
             workspace=workspace,

@@ -1,5 +1,6 @@
 """Who owns the work: the operations of a run, judged from its receipts by the limits that were declared."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -45,7 +46,7 @@ class HandoffAudit:
     def holder(self) -> str | None:
         """The receiver of the newest delegation."""
         receivers = [
-            event.body.get("receiver") for event in self.events if event.body["event"] == "delegated"
+            event.body.get("receiver") for event in self.counted if event.body["event"] == "delegated"
         ]
         return receivers[-1] if receivers else None
 
@@ -53,6 +54,16 @@ class HandoffAudit:
     def trusted(self) -> tuple[Link, ...]:
         """Its events that count."""
         return tuple(each for each in self.events if each.id not in self.untrusted)
+
+    @property
+    def counted(self) -> tuple[Link, ...]:
+        """What a card says of it rests on these: its events that count, or all where none does."""
+        return self.trusted or self.events
+
+    @property
+    def attempts(self) -> int:
+        """How many delegation attempts there were."""
+        return len({each.body["handoff"] for each in self.counted})
 
     @property
     def is_completed(self) -> bool:
@@ -66,7 +77,7 @@ class HandoffAudit:
     @property
     def receivers(self) -> frozenset[str]:
         """Everybody to whom it was delegated."""
-        found = (each.body.get("receiver") for each in self.events if each.body["event"] == "delegated")
+        found = (each.body.get("receiver") for each in self.counted if each.body["event"] == "delegated")
         return frozenset(name for name in found if name)
 
     @property
@@ -97,7 +108,7 @@ class HandoffAudit:
     @property
     def _newest_wait(self) -> Mapping[str, Any]:
         """The body of the wait that came last by when it happened, as the rules order events."""
-        waits = [event for event in self.events if event.body["event"] == "waiting"]
+        waits = [event for event in self.counted if event.body["event"] == "waiting"]
         newest = max(waits, key=lambda each: (min(each.at, each.recorded_at), each.id), default=None)
         return {} if newest is None else newest.body
 
@@ -205,21 +216,26 @@ def _attempt(events: Iterable[Link], event: str) -> str | None:
 
 
 def _told_once(events: Iterable[Link], untrusted: frozenset[int]) -> list[Link]:
-    """Leave out a delegation that the other side's writer told too, by its own clock: it happened once."""
+    """Leave out a delegation that the other side's writer told too, by its own clock: it happened once.
+
+    What one writer tells a second time happened a second time, whoever else told of the first.
+    """
     kept: list[Link] = []
-    first: dict[tuple[Any, ...], int] = {}
+    places: dict[tuple[Any, ...], list[int]] = {}
+    told: Counter[tuple[Any, ...]] = Counter()
     for item in events:
         said = tuple(item.body.get(name) for name in ("handoff", *_SAID))
         key = (*said, item.actor.get("name"))
         if item.body["event"] != "delegated" or item.id in untrusted:
             kept.append(item)
-        elif key not in first:
-            first[key] = len(kept)
+            continue
+        known, number = places.setdefault(key, []), told[*key, item.writer]
+        told[*key, item.writer] += 1
+        if number == len(known):
+            known.append(len(kept))
             kept.append(item)
-        elif kept[first[key]].writer == item.writer:
-            kept.append(item)
-        elif item.at < kept[first[key]].at:
-            kept[first[key]] = item
+        elif item.at < kept[known[number]].at:
+            kept[known[number]] = item
     return kept
 
 

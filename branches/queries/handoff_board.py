@@ -52,7 +52,7 @@ class Card:
     @property
     def attempts(self) -> int:
         """How many delegation attempts there were."""
-        return len({event.body["handoff"] for event in self.audit.events})
+        return self.audit.attempts
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def _card(
     points: Mapping[int, ForkPoint],
     now: datetime,
 ) -> Card:
-    deadlines = [event.body.get("deadline") for event in audit.events]
+    deadlines = [event.body.get("deadline") for event in audit.counted]
     deadline = next((text for text in reversed(deadlines) if text), None)
     return Card(
         audit=audit,

@@ -28,10 +28,12 @@ class Left:
     """Whether an outcome was declared, and no independent receipt says that it is there."""
     checked: Link | None
     """What the newest of them says instead."""
+    is_least: bool = False
+    """Whether more calls may be open than were looked at."""
 
     @property
     def is_nothing(self) -> bool:
-        return not (self.pending or self.operations or self.approval or self.outcome)
+        return not (self.pending or self.is_least or self.operations or self.approval or self.outcome)
 
     @property
     def linked_pending(self) -> tuple[Link, ...]:
@@ -51,6 +53,7 @@ class Remains:
     """The newest of each operation that nobody completed, newest first."""
     has_outcome: bool
     checked: Link | None = None
+    is_least: bool = False
 
     @classmethod
     def of(cls, run: Run, audits: Audits) -> "Remains":
@@ -60,7 +63,8 @@ class Remains:
         checked = latest(run.pk, "outcome_checked")
         open_ones = (each.delegation for each in audits.handoffs if not each.is_completed)
         newest_first = sorted((each for each in open_ones if each is not None), key=lambda each: -each.seq)
-        return cls(_pending(run), newest_first, declaration_of(run) is not None, checked)
+        pending, is_least = _pending(run)
+        return cls(pending, newest_first, declaration_of(run) is not None, checked, is_least)
 
     def at(self, audit: StopAudit) -> Left:
         """Return what was open before a stop and is so still, of its own agent where it names one."""
@@ -83,11 +87,15 @@ class Remains:
             approval=audit.waits,
             outcome=self.has_outcome and audit.verdict.receipt != "verified",
             checked=self.checked,
+            is_least=self.is_least,
         )
 
 
-def _pending(run: Run) -> list[Link]:
-    """Return the newest call of each operation that no later receipt answers, newest first, without reads."""
+def _pending(run: Run) -> tuple[list[Link], bool]:
+    """Return the newest call of each operation that no later receipt answers, newest first, without reads.
+
+    And whether there are more than were looked at.
+    """
     answers = Receipt.objects.filter(
         run_id=OuterRef("run_id"),
         kind="effect_answered",
@@ -97,8 +105,8 @@ def _pending(run: Run) -> list[Link]:
     asked = Receipt.objects.filter(run=run, kind="effect_intended").exclude(
         body__contains='"effect_class":"read"'
     )
-    open_calls = asked.filter(~Exists(answers)).order_by("-seq")[:_LOOKED_AT]
+    open_calls = list(asked.filter(~Exists(answers)).order_by("-seq")[: _LOOKED_AT + 1])
     newest: dict[str | None, Link] = {}
-    for each in map(link, open_calls):
+    for each in map(link, open_calls[:_LOOKED_AT]):
         newest.setdefault(each.subject, each)
-    return list(newest.values())
+    return list(newest.values()), len(open_calls) > _LOOKED_AT

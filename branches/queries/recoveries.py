@@ -188,10 +188,12 @@ def _actions(audit: HandoffAudit) -> tuple[str, ...]:
 
 def _worked(decided: Link, audit: HandoffAudit) -> Link | None:
     """Return the receipt that shows it: by a writer who is entitled to it, or an independent check."""
-    wanted = _ANSWERS[decided.body["action"]]
+    wanted, new = _ANSWERS[decided.body["action"]], _begun_since(decided, audit)
     for each in audit.events:
         if each.id < decided.id or each.body["event"] not in wanted or each.id in audit.untrusted:
             continue
+        if each.body["event"] == "accepted" and each.body["handoff"] not in new:
+            continue  # an attempt of before, of which it comes late
         if each.body["event"] != "outcome_verified" or each.actor.get("name") not in audit.receivers:
             return each
     checked = audit.checked
@@ -210,11 +212,22 @@ def _unless_replaced(one: Recovered, newer: Link | None) -> Recovered:
     return replace(one, worked=None, replaced=newer)
 
 
+def _begun_since(decided: Link, audit: HandoffAudit) -> frozenset[str]:
+    """Return the attempts that were handed over after a decision, and of which nothing came before it."""
+    before = {each.body["handoff"] for each in audit.trusted if each.id < decided.id}
+    handed = {
+        each.body["handoff"]
+        for each in audit.trusted
+        if each.id > decided.id and each.body["event"] == "delegated"
+    }
+    return frozenset(handed - before)
+
+
 def _redelivery(declaration: Declaration | None, audit: HandoffAudit, decided: int) -> Recovery:
     """Only what the workflow declares idempotent, with its limit, is delivered again."""
     rule = declaration.handoffs.redelivery if declaration else None
     # A delivery that nobody decided here counts too, and so does a decision that nobody carried out.
-    attempt = max(decided, len({event.body["handoff"] for event in audit.events}))
+    attempt = max(decided, audit.attempts)
     if rule is None:
         return Recovery("redeliver", attempt, attempt, None, "redelivery_undeclared")
     return Recovery("redeliver", attempt, rule.attempts, rule.limit_s, _over(attempt, rule.attempts))

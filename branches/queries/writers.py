@@ -1,12 +1,14 @@
 """Whose word on a run's handoffs counts: its own recorder's, and of others what its workflow entitles."""
 
+import json
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
-from branches.models import Recorder, Run
+from branches.models import Recorder, RecorderToken, Run, Workflow, Workspace
 from branches.queries.chains import Link
-from branches.queries.declarations import Writer, declaration_of
+from branches.queries.declarations import Writer, declaration_of, read_workflow
 
 IMPORTER: Final = "import"
 """The runtime of the recorder that writes what was imported; no recorder that pairs can have it."""
@@ -21,6 +23,13 @@ class Voice:
 
     recorder: str
     token: str | None = None
+    later: frozenset[str] = frozenset()
+    """What the tokens are called under which it went on: they entitle it to nothing, and it held them."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What all of its tokens are called."""
+        return self.later if self.token is None else self.later | {self.token}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +52,7 @@ class Entitled:
             return is_own or (rule is not None and agent in rule.agents)
         if is_own:
             return self.is_imported
-        same_token = self.own is not None and voice.token == self.own.token
+        same_token = self.own is not None and bool(voice.names & self.own.names)
         return rule is not None and rule.outcomes and not same_token
 
 
@@ -53,12 +62,15 @@ class Writers:
 
     entitled: Entitled
     tokens: Mapping[str, str]
+    later: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def _voice(self, recorder: str) -> Voice:
+        return Voice(recorder, self.tokens.get(recorder), self.later.get(recorder, frozenset()))
 
     def trusts(self, item: Link) -> bool:
         """Return whether a handoff receipt counts."""
         agent = item.actor.get("name") if item.actor["type"] == "agent" else None
-        voice = Voice(item.writer, self.tokens.get(item.writer))
-        return self.entitled.trusts(voice, item.body["event"], agent)
+        return self.entitled.trusts(self._voice(item.writer), item.body["event"], agent)
 
     def untrusted(self, events: Sequence[Link]) -> frozenset[int]:
         """Return the rows of an operation's events that do not count.
@@ -67,12 +79,13 @@ class Writers:
         """
         counted = [item for item in events if self.trusts(item)]
         own = self.entitled.own  # its outcomes count only where it imported them, with the work
-        workers = {self.tokens.get(item.writer) for item in counted if item.body["event"] in _WORK} - {None}
+        by = {item.writer for item in counted if item.body["event"] in _WORK}
+        workers = frozenset[str]().union(*(self._voice(each).names for each in by))
         wrong = {
             item.id
             for item in counted
             if item.body["event"] in OUTCOME_EVENTS
-            and self.tokens.get(item.writer) in workers
+            and self._voice(item.writer).names & workers
             and (own is None or item.writer != own.recorder)
         }
         return frozenset({item.id for item in events} - {item.id for item in counted} | wrong)
@@ -84,21 +97,48 @@ def writers_of(run: Run, found: Iterable[Link]) -> Writers:
     if declaration is None or not declaration.writers:
         return writers_by(run, {})
     own = [] if run.recorder is None else [run.recorder.uid]
-    return writers_by(run, token_names({*own, *(item.writer for item in found)}))
+    heard = {*own, *(item.writer for item in found)}
+    return writers_by(run, token_names(heard), _later_names(heard))
 
 
-def writers_by(run: Run, tokens: Mapping[str, str]) -> Writers:
-    """Return the same where the names of the tokens are known, by recorder."""
-    declaration, recorder = declaration_of(run), run.recorder
-    own = None if recorder is None else Voice(recorder.uid, tokens.get(recorder.uid))
+def writers_by(
+    run: Run, tokens: Mapping[str, str], later: Mapping[str, frozenset[str]] | None = None
+) -> Writers:
+    """Return the same where the names of the tokens are known, by recorder.
+
+    Without `later` only what is said of work is judged: of outcomes it counts under what a recorder went on.
+    """
+    declaration, recorder, later = declaration_of(run), run.recorder, later or {}
+    own = None
+    if recorder is not None:
+        own = Voice(recorder.uid, tokens.get(recorder.uid), later.get(recorder.uid, frozenset()))
     declared = declaration.writers if declaration else {}
     is_imported = recorder is not None and recorder.runtime == IMPORTER
-    return Writers(Entitled(own, declared, is_imported), tokens)
+    return Writers(Entitled(own, declared, is_imported), tokens, later)
 
 
 def token_names(writers: Iterable[str]) -> dict[str, str]:
     """Return what the tokens of recorders are called, by recorder."""
     return dict(Recorder.objects.filter(uid__in=list(writers)).values_list("uid", "token__name"))
+
+
+def _later_names(writers: Iterable[str]) -> dict[str, frozenset[str]]:
+    """Return what the tokens are called under which recorders went on, by recorder."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    rows = RecorderToken.objects.filter(recorder__uid__in=list(writers))
+    for recorder, name in rows.values_list("recorder__uid", "token__name"):
+        found[recorder].add(name)
+    return {recorder: frozenset(names) for recorder, names in found.items()}
+
+
+def confirms_outcomes(workspace: Workspace, name: str) -> bool:
+    """Return whether a workflow here lets tokens of a name confirm outcomes.
+
+    Whatever its version: each run is judged by its own, however many were published since.
+    """
+    rows = Workflow.objects.filter(workspace=workspace, declaration__contains=json.dumps(name))
+    found = (read_workflow(row).writers.get(name) for row in rows)
+    return any(each is not None and each.outcomes for each in found)
 
 
 def counted_writers(run: Run) -> list[str]:

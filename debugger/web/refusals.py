@@ -116,6 +116,8 @@ WORDS: Final = {
     "longer_than_policy": "Refused: the policy lets nobody hold that role for so long.",
     "email": "Refused: that is no e-mail address.",
     "name_taken": "Refused: that {field} is taken.",
+    "name_entitled": "Refused: a workflow lets a token of that name confirm outcomes. A policy admin gives "
+    "it on Workspace, Tokens; choose another name for a recorder.",
     "too_many": "Refused: too many of one {field}.",
     "weak_password": "Refused: that password is too easy to guess.",
     "passwords_differ": "Refused: the two passwords differ.",

@@ -11,7 +11,9 @@ import pytest
 from django.test import Client
 
 from branches.commands.admit import grant_role, issue_token, make_workspace, token_digest
+from branches.commands.give_token import give_token
 from branches.commands.import_source import Declared, import_source
+from branches.commands.publish_workflow import publish_workflow
 from branches.evidence.boxes import BoxKey
 from branches.models import ApiToken, Person, Role, Run, TokenUse, Workflow, Workspace
 from branches.ports import SourceFile
@@ -185,6 +187,38 @@ def test_a_token_carries_no_verb_that_its_runtime_does_not_use(
     assert paired.status_code == (201 if "redeem" in scopes else 401)
     assert client.get("/api/v1/recorder/work?wait=0").status_code == (200 if "redeem" in scopes else 401)
     assert client.get("/api/v1/workflows/mine/1.0.0").status_code == 404  # let in, and there is none
+
+
+@pytest.mark.parametrize("name", ["invoice-checks", "older-checks"])
+def test_an_engineer_makes_no_token_of_a_name_that_confirms_outcomes(world: World, name: str) -> None:
+    """A version that was followed by another one still judges the runs that began under it."""
+    for version, writer in (("3.0.0", "older-checks"), ("4.0.0", "invoice-checks")):
+        declared = declaration(version=version, writers={writer: {"outcomes": True}})
+        publish_workflow(workspace=world.workspace, publisher=world.workspace.uid, declaration=declared)
+    answer = signed_in(world.ada).post("/connect/token/", {"name": name, "runtime": "langgraph"})
+    refused = answer.context["refused"]
+    assert (answer.status_code, refused.field, refused.rule) == (422, "name", "name_entitled")
+    assert "choose another name for a recorder" in text(answer.content)
+    assert not ApiToken.objects.filter(name=name).exists()
+
+
+def test_a_name_that_only_does_work_or_confirms_elsewhere_is_free(world: World, newcomer: Client) -> None:
+    writers = {"desk": {"agents": ["writer"]}, "checks": {"outcomes": True}}
+    declared = declaration(version="3.0.0", agents=[*declaration()["agents"], "writer"], writers=writers)
+    publish_workflow(workspace=world.workspace, publisher=world.workspace.uid, declaration=declared)
+    for browser, name in ((signed_in(world.ada), "desk"), (newcomer, "checks")):
+        answer = browser.post("/connect/token/", {"name": name, "runtime": "langgraph"})
+        assert (answer.status_code, ApiToken.objects.filter(name=name).count()) == (200, 1)
+
+
+def test_a_policy_admin_gives_a_token_of_a_name_that_confirms_outcomes(world: World) -> None:
+    declared = declaration(version="3.0.0", writers={"checks": {"outcomes": True}})
+    publish_workflow(workspace=world.workspace, publisher=world.workspace.uid, declaration=declared)
+    grant_role(person=world.grace, workspace=world.workspace, role=Role.POLICY_ADMIN)
+    given, _ = give_token(
+        person=world.grace, workspace=world.workspace, name="checks", scopes=["ingest"], days=30
+    )
+    assert given.name == "checks"
 
 
 def test_a_runtime_that_nobody_knows_gets_no_token(newcomer: Client) -> None:

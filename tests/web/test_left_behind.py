@@ -10,6 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from branches.commands.check_outcome import check_outcome, take_run_baseline
 from branches.models import Run
 from branches.ports import Check
+from branches.queries import left_behind
 from branches.queries.audit_page import audit_page, audit_summary
 from branches.queries.clock import now
 from branches.queries.left_behind import Left
@@ -75,7 +76,8 @@ def test_calls_without_an_answer_and_operations_nobody_completed_are_left(
     page = " ".join(ada.get(f"/runs/{uid}/audits/").text.split())
     assert "2 calls without an answer: <a" in page
     assert "1 operation not completed: <a" in page
-    assert "the expected outcome is missing: nobody was asked" in page
+    assert "no receipt of the expected outcome: nobody was asked" in page
+    assert "at least" not in page
 
 
 def test_a_call_that_was_answered_later_or_came_after_the_stop_is_not_left(world: World, uid: str) -> None:
@@ -134,12 +136,29 @@ def test_a_run_whose_outcome_is_there_left_nothing_on_record(
     assert found is not None
     assert found.outcome
     assert found.checked is not None
+    assert "the expected outcome is missing: <a" in ada.get(f"/runs/{uid}/audits/").text
+    outside.check = Check.UNREACHABLE
+    check_outcome(run=run)
+    assert "no receipt of the expected outcome, asked last in <a" in ada.get(f"/runs/{uid}/audits/").text
     outside.newest, outside.check = "8", Check.PASSED
     check_outcome(run=run)
     found = left(uid)
     assert found is not None
     assert found.is_nothing
     assert "nothing on record" in ada.get(f"/runs/{uid}/audits/").text
+
+
+def test_of_very_many_open_calls_the_page_says_at_least(
+    ada: Client, world: World, uid: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(left_behind, "_LOOKED_AT", 2)
+    calls = [effect(world, uid, f"mail {number}", "send_mail", "c1")[0] for number in range(5)]
+    record(world, checkpoint(world, uid, "c1"), *calls[:2], stopped(world, uid))
+    assert "<li>2 calls without an answer: <a" in ada.get(f"/runs/{uid}/audits/").text
+    record(world, calls[2])
+    assert "<li>at least 1 call without an answer: <a" in ada.get(f"/runs/{uid}/audits/").text
+    record(world, calls[3], calls[4])
+    assert "<li>at least 0 calls without an answer</li>" in ada.get(f"/runs/{uid}/audits/").text
 
 
 # Where to fork

@@ -18,7 +18,7 @@ from branches.queries.audit_page import audit_page
 from branches.queries.audits import audits_now
 from branches.queries.clock import now
 from branches.queries.declarations import RECOVERY_LIMITS, declaration_of
-from branches.queries.recoveries import Recovered
+from branches.queries.recoveries import Recovered, Recoveries
 from tests.builders import World
 from tests.plugins import FakeWorld
 from tests.web.test_recoveries import LIMITS, begin, delegated, event, later, offered, shown  # noqa: F401
@@ -223,3 +223,28 @@ def test_a_route_whose_time_was_over_is_over_and_not_replaced(world: World, late
 def decided_of(run: Run, operation: str) -> tuple[Recovered, ...]:
     cards = [card for column in audit_page(run, now()).board for card in column.cards]
     return next(card.decided for card in cards if card.operation == operation)
+
+
+@pytest.mark.parametrize("told_again", [False, True])
+def test_what_comes_late_of_the_attempt_before_does_not_show_that_a_redelivery_worked(
+    world: World, told_again: bool
+) -> None:
+    declared = {"redeliver": {"attempts": 2, "limit_s": 600}}
+    run = Run.objects.get(uid=begin(world, limits={**LIMITS, "handoffs": declared}))
+    operation, again = world.hmac("ref", "brief"), world.hmac("ref", "brief 2")
+
+    def worked() -> bool:
+        (audit,) = audits_now(run, now()).handoffs
+        (found,) = Recoveries.of(run).decided(audit)
+        return found.worked is not None
+
+    world.ingest(delegated(world, run.uid, "brief", ago=900))
+    decide(world, run, operation, "redeliver")
+    if told_again:
+        world.ingest(delegated(world, run.uid, "brief", ago=899))
+    world.ingest(event(world, run.uid, "brief", "accepted", ago=880))
+    assert not worked()
+    world.ingest(event(world, run.uid, "brief", "accepted", ago=20, handoff=again))
+    assert not worked()  # the word of its delegation is still on its way
+    world.ingest(delegated(world, run.uid, "brief", ago=30, handoff=again))
+    assert worked()
