@@ -9,6 +9,7 @@ from debugger.recorder.effects import (
 )
 from debugger.recorder.gates import Hold
 from debugger.recorder.handoffs import APPROVAL, OUTCOME, Delegation, Handoffs, Work
+from debugger.recorder.names import RuntimeDiffers
 from debugger.recorder.recorder import Recorder
 from debugger.recorder.recoveries import Recovery, RecoveryRefused
 from debugger.recorder.runs import Run
@@ -30,6 +31,7 @@ __all__ = [
     "Recovery",
     "RecoveryRefused",
     "Run",
+    "RuntimeDiffers",
     "Verifier",
     "Work",
     "current_operation",

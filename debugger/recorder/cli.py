@@ -17,6 +17,7 @@ from debugger.recorder.client import Client, GateRefused, GateUnreachable
 from debugger.recorder.conformance import run_suite
 from debugger.recorder.conformance.subject import Unavailable
 from debugger.recorder.conformance.subjects import SUBJECTS, subject_of
+from debugger.recorder.names import RuntimeDiffers
 from debugger.recorder.recorder import Recorder, runtime_version
 from debugger.recorder.serving import Serving
 
@@ -32,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.do(options))
     except GateRefused as error:
         _log.error("refused: %s", error.rule)
+    except RuntimeDiffers as error:
+        _log.error("refused: %s", error)
     except GateUnreachable:
         _log.error("server: unreachable")
     except pairing.ServerKeyChanged:

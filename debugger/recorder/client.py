@@ -114,9 +114,9 @@ class Client:
         """Return the decisions on a run's hand-overs that may be carried out."""
         return list(self._ask("GET", f"runs/{run}/recoveries")["recoveries"])
 
-    def receipts(self, run: str) -> list[dict[str, Any]]:
-        """Return a run's receipts, oldest first. Raises GateUnreachable and GateRefused."""
-        response = self._send("GET", f"runs/{run}/receipts")
+    def receipts(self, run: str, *, from_seq: int = 1) -> list[dict[str, Any]]:
+        """Return a run's receipts from a seq on, oldest first. Raises GateUnreachable and GateRefused."""
+        response = self._send("GET", f"runs/{run}/receipts", params={"from_seq": from_seq})
         if response.status_code >= 400:
             raise _refusal(response, _json(response))
         try:

@@ -95,7 +95,10 @@ class AppendLog:
         sync_folder(path.parent)
 
     def append(self, payload: bytes, *, durable: bool = False) -> int:
-        """Add one record; `durable` returns only when the disk has it. Returns the bytes written."""
+        """Add one record; `durable` returns only when the disk has it. Returns the bytes written.
+
+        Raises OSError: then nothing is added.
+        """
         framed = encode(payload)
         start = os.fstat(self._descriptor).st_size
         written = os.write(self._descriptor, framed)
@@ -103,7 +106,11 @@ class AppendLog:
             os.ftruncate(self._descriptor, start)
             raise OSError("append: short write")
         if durable:
-            self.sync()
+            try:
+                self.sync()
+            except OSError:
+                os.ftruncate(self._descriptor, start)
+                raise
         return len(framed)
 
     def sync(self) -> None:

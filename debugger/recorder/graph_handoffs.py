@@ -66,17 +66,14 @@ class GraphHandoffs:
                 if each.attempt.waits:
                     each.attempt.progress()
             return
-        taken = []
-        for sender in sorted(sources):
-            if not self._is_handoff(sender, receiver):
-                continue
-            waiting = self._given[sender, receiver]
+        pairs = [(each, receiver) for each in sorted(sources) if self._is_handoff(each, receiver)]
+        for pair in pairs:
             # A branch, and a step that is tried again, begin with the task: nobody gave it this time.
-            given = waiting.pop(0) if waiting else self._give(sender, receiver)
-            given.attempt.accepted()
-            taken.append(given)
-        if taken:
-            self._taken[task] = taken
+            if not self._given[pair]:
+                self._given[pair].append(self._give(*pair))
+            self._given[pair][0].attempt.accepted()
+        if pairs:
+            self._taken[task] = [self._given[pair].pop(0) for pair in pairs]
 
     def ended(self, result: Mapping[str, Any]) -> None:
         """A task gave its result, failed, or stands at an interrupt."""
@@ -89,10 +86,11 @@ class GraphHandoffs:
         elif result.get("error"):
             self._failed(task)
         else:
-            self._finished.add(task)
-            for each in self._taken.pop(task, ()):
+            for each in self._taken.get(task, ()):
                 each.attempt.completed()
                 self._pairs.complete(each.pair, each.number)
+            self._taken.pop(task, None)
+            self._finished.add(task)
 
     def closed(self) -> None:
         """The loop ended: what was begun and has no end was cut short."""
@@ -112,13 +110,13 @@ class GraphHandoffs:
 
     def _give(self, sender: str, receiver: str) -> Given:
         pair = pair_of("langgraph", sender, receiver)
-        number = self._pairs.take(pair)
-        work = self._record.handoffs.operation(pair_of(pair, number))
-        before = work.attempt
-        # What was given and not taken yet is still given: by an earlier step, or by a person's decision.
-        if before is None or before.is_accepted or before.receiver != receiver:
-            before = work.delegate(receiver, by=sender)
-        return Given(pair, number, work, before)
+        with self._pairs.taking(pair) as number:
+            work = self._record.handoffs.operation(pair_of(pair, number))
+            before = work.attempt
+            # What was given and not taken yet is still given: by an earlier step, or by a person's decision.
+            if before is None or before.is_accepted or before.receiver != receiver:
+                before = work.delegate(receiver, by=sender)
+            return Given(pair, number, work, before)
 
     def _is_handoff(self, sender: str, receiver: str) -> bool:
         declaration = self._record.declaration

@@ -41,8 +41,14 @@ class Kept:
         """Whether a wait is the last that is known of it."""
         return bool(self.events) and self.events[-1] == "waiting"
 
-    def entry(self, event: str, own: str, *, root: str) -> dict[str, Any]:
-        """Return the line that a home keeps of one more event; `own` is the receipt's id."""
+    def entry(
+        self, event: str, own: str, *, root: str, wait: tuple[str, str | None] | None = None
+    ) -> dict[str, Any]:
+        """Return the line that a home keeps of one more event; `own` is the receipt's id.
+
+        `wait`: what one that waits is for, and until when; it is the newest wait once the line is learned.
+        """
+        newest = self.wait if wait is None else wait
         return {
             "t": "handoff",
             "id": own,
@@ -55,7 +61,7 @@ class Kept:
             "to": self.receiver,
             "artifact": self.artifact,
             "recovery": self.recovery,
-            "wait": None if self.wait is None else list(self.wait),
+            "wait": None if newest is None else list(newest),
         }
 
 

@@ -43,6 +43,8 @@ class Handoffs:
         self.record = record
         self.trace = trace
         self.guard = threading.RLock()
+        self._unkept: dict[str, int] = {}
+        """By event: the number of a receipt that is written and that the home could not keep yet."""
 
     @property
     def memory(self) -> HandoffMemory:
@@ -83,28 +85,37 @@ class Handoffs:
     ) -> None:
         """Write one event of an attempt, and keep it in the home. Raises OSError: then it is not written.
 
-        Its id derives from the attempt, so that one event has one id. A recording that was closed is closed
-        again behind it: else its list of effects would no longer look complete.
+        Its id derives from the attempt, so that one event has one id: where only the home did not keep it,
+        the next call does just that. A recording that was closed is closed again behind it: else its list
+        of effects would no longer look complete.
         """
         record = self.record
         with self.guard:
             was_closed = record.is_closed
             own = derive_id("evt", record.run, attempt.handoff, event, str(attempt.events.count(event)))
-            body: dict[str, Any] = {
-                "operation": attempt.operation,
-                "handoff": attempt.handoff,
-                "event": event,
-                **{name: text for name, text in (said or {}).items() if text is not None},
-            }
-            if event == "delegated":
-                body |= {"receiver": attempt.receiver, "expected_artifact": attempt.artifact}
-            if self.trace is not None:
-                body["trace"] = self.trace
-            entry = attempt.entry(event, own, root=record.root)
-            sent = record.emit("handoff", body, agent=agent, durable=True, local=entry, event=own)
-            record.answers.add({**entry, "n": sent["writer_seq"]})
+            body = self._body(attempt, event, said or {})
+            wait = (str(body["dependency"]), body.get("deadline")) if event == "waiting" else None
+            entry = attempt.entry(event, own, root=record.root, wait=wait)
+            if own not in self._unkept:
+                sent = record.emit("handoff", body, agent=agent, durable=True, local=entry, event=own)
+                self._unkept[own] = int(sent["writer_seq"])
+            record.answers.add({**entry, "n": self._unkept[own]})
+            del self._unkept[own]
             if was_closed:
                 record.close()
+
+    def _body(self, attempt: Kept, event: str, said: Mapping[str, str | None]) -> dict[str, Any]:
+        body: dict[str, Any] = {
+            "operation": attempt.operation,
+            "handoff": attempt.handoff,
+            "event": event,
+            **{name: text for name, text in said.items() if text is not None},
+        }
+        if event == "delegated":
+            body |= {"receiver": attempt.receiver, "expected_artifact": attempt.artifact}
+        if self.trace is not None:
+            body["trace"] = self.trace
+        return body
 
 
 class Work:
@@ -216,7 +227,6 @@ class Delegation:
         with self._book.guard:
             if kept.waits and kept.wait == (dependency, text):
                 return
-            kept.wait = (dependency, text)
             self._book.write(kept, "waiting", kept.receiver, {"dependency": dependency, "deadline": text})
 
     def completed(self) -> None:

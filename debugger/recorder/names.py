@@ -46,6 +46,16 @@ class StateRule:
 _UNDECLARED_TOOL: Final = ToolRule(None, "unknown", ())
 
 
+class RuntimeDiffers(ValueError):
+    """The workflow is declared for another runtime than the one that is recorded."""
+
+    field: Final = "runtime"
+    rule: Final = "declared_for_another"
+
+    def __init__(self, recorded: str) -> None:
+        super().__init__(f"{self.field}: {self.rule} (this recorder records {recorded})")
+
+
 class Declaration:
     """A published workflow version, as the server gave it: `{"digest", "declaration", "workflow"}`."""
 
@@ -56,6 +66,7 @@ class Declaration:
         """The workflow's id (`wf_…`), or None when the server did not say."""
         self.name: str = declared["workflow"]
         self.version: str = declared["version"]
+        self.runtime: str = declared["runtime"]
         self.outcome: str = declared["outcome"]["expected"]
         self.agents = frozenset(declared.get("agents", ()))
         self.progress = frozenset(declared.get("progress", ()))
@@ -80,6 +91,11 @@ class Declaration:
     def contract_version(self) -> str | None:
         """The topology contract's version, where there is a contract."""
         return None if self.contract is None else str(self.contract["version"])
+
+    def check_runtime(self, recorded: str) -> None:
+        """Check that the workflow is one of the runtime that is recorded. Raises RuntimeDiffers."""
+        if self.runtime != recorded:
+            raise RuntimeDiffers(recorded)
 
     def tool(self, name: str) -> ToolRule:
         """Return what is declared of a tool."""

@@ -1,7 +1,8 @@
 """Which operation a hand-over that a runtime shows belongs to: the next one of its pair that is not done."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,16 @@ class Pairs:
             number += 1
         self._busy[pair].add(number)
         return number
+
+    @contextmanager
+    def taking(self, pair: str) -> Iterator[int]:
+        """Take a number for what is done here; where that fails, nobody has it, and the next one gets it."""
+        number = self.take(pair)
+        try:
+            yield number
+        except BaseException:
+            self.leave(pair, number)
+            raise
 
     def leave(self, pair: str, number: int) -> None:
         """Note that an operation is nobody's, and not done: the pair's next hand-over is a retry of it."""

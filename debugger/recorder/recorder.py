@@ -30,6 +30,9 @@ from debugger.recorder.state import StateReader
 from debugger.recorder.stores import Store, config_of
 from debugger.recorder.topology import Topology, describe
 
+RUNTIME: Final = "langgraph"
+VERIFIER: Final = "verifier"
+"""What a verifier pairs as: it runs nothing, so that a workflow of any runtime is one that it may judge."""
 _VERSION: Final = re.compile(VERSION_PATTERN)
 _run: ContextVar[RunRecord | None] = ContextVar("branchgate_run", default=None)
 
@@ -37,9 +40,9 @@ _run: ContextVar[RunRecord | None] = ContextVar("branchgate_run", default=None)
 def runtime_version() -> dict[str, str]:
     """Return the runtime's name and version as receipts carry them."""
     try:
-        return {"name": "langgraph", "version": version("langgraph")}
+        return {"name": RUNTIME, "version": version(RUNTIME)}
     except PackageNotFoundError:
-        return {"name": "langgraph", "version": "0"}
+        return {"name": RUNTIME, "version": "0"}
 
 
 class Recorder:
@@ -85,16 +88,17 @@ class Recorder:
         `runtime`: name and version that it pairs as, LangGraph's unless told otherwise.
 
         Once paired, and once the workflow was fetched, the server may be away. Raises GateUnreachable or
-        GateRefused when it is needed and is not there, or says no.
+        GateRefused when it is needed and is not there, or says no, and RuntimeDiffers for a workflow that is
+        declared for another runtime; a verifier takes any.
         """
-        home = Path(home)
+        home, own = Path(home), dict(runtime or runtime_version())
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         client = Client(server, token)
-        identity = pairing.paired(home) or pairing.pair(
-            home, client, name=name, runtime=dict(runtime or runtime_version())
-        )
+        identity = pairing.paired(home) or pairing.pair(home, client, name=name, runtime=own)
         client.on_not_paired = partial(pairing.go_on, identity, client)
         declaration = _declaration(home, client, workflow, version)
+        if own["name"] != VERIFIER:
+            declaration.check_runtime(own["name"])
         recorder = cls(home, client, identity, declaration, None if targets is None else Path(targets))
         recorder.sender.start()
         return recorder
@@ -134,9 +138,11 @@ class Recorder:
         out is null in the record: not known, and nothing good follows from it. The recording is full
         only when every tool that the workflow declares as writing is wrapped by now. `contract_version`:
         that of the published topology contract that counts for this run, where it is not the workflow's
-        own. Raises OutsideRun for a router that is only asked again, and ValueError for what is no version.
+        own. Raises OutsideRun for a router that is only asked again, RuntimeDiffers for a workflow of
+        another runtime, and ValueError for what is no version.
         """
         _refuse_in_rehearsal()
+        self.declaration.check_runtime(RUNTIME)
         run = mint("run")
         record = self.record(run, run, OwnGate(run, self.answers), contract_version=contract_version)
         started = Run(self, graph, record, str(thread_id))

@@ -69,10 +69,9 @@ class Spool:
         """Queue one line; `durable` waits until the disk has it. Raises OSError: then nothing is queued."""
         with self._guard:
             segment = self._writable()
-            segment.end += segment.log.append(line + _SEPARATOR + local)
+            # Under the guard: a line must not be sent and its file closed before the disk has it.
+            segment.end += segment.log.append(line + _SEPARATOR + local, durable=durable)
             segment.waiting += 1
-            if durable:  # under the guard: a line must not be sent and its file closed before
-                segment.log.sync()
 
     def peek(self, lines: int, size: int) -> Batch | None:
         """Return the oldest lines, at most so many and so many bytes (but at least one), or None."""

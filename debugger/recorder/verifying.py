@@ -1,16 +1,16 @@
 """A verifier's own program: it looks whether the promised thing is there, and says so under its own token."""
 
-from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from branches.evidence.ids import is_id
+from debugger.recorder.delegated import Delegated
 from debugger.recorder.gates import OwnGate
 from debugger.recorder.handoff_memory import OUTCOMES, Kept
 from debugger.recorder.handoffs import Artifact, artifact_digest, operation_digest
 from debugger.recorder.record import RunRecord
-from debugger.recorder.recorder import Recorder
+from debugger.recorder.recorder import VERIFIER, Recorder
 
 _DIGEST: Final = "hmac-sha256:"
 
@@ -28,6 +28,7 @@ class Verifier:
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
+        self._delegated = Delegated(recorder.client)
 
     @classmethod
     def open(
@@ -42,7 +43,7 @@ class Verifier:
                 workflow=workflow,
                 version=version,
                 name=name,
-                runtime={"name": "verifier", "version": _own_version()},
+                runtime={"name": VERIFIER, "version": _own_version()},
             )
         )
 
@@ -91,23 +92,12 @@ class Verifier:
 
     def _newest(self, record: RunRecord, operation: str) -> Kept:
         """Return the attempt that an outcome is of: the one delegated last, as the server has it."""
-        found: Mapping[str, Any] | None = None
-        for each in self._recorder.client.receipts(record.run):
-            body = each["body"]
-            is_of = each["kind"] == "handoff" and body["operation"] == operation
-            if is_of and body["event"] == "delegated":
-                found = each
+        found = self._delegated.newest(record.run, operation)
         if found is None:
             raise NothingDelegated("operation: not_delegated")
-        body = found["body"]
-        known = self._recorder.answers.handoffs.attempt(operation, body["handoff"])
+        known = self._recorder.answers.handoffs.attempt(operation, found.handoff)
         return known or Kept(
-            operation,
-            body["handoff"],
-            record.run,
-            found["actor"].get("name") or found["actor"]["id"],
-            body["receiver"],
-            body["expected_artifact"],
+            operation, found.handoff, record.run, found.sender, found.receiver, found.artifact
         )
 
 

@@ -71,8 +71,13 @@ class Live:
         )
         assert answer.status_code == 201, answer.text
 
-    def seen(self, run: str) -> Seen:
-        """Return the audits of a run without an outcome receipt, which is called verified nowhere."""
+    def run_in_django(self, script: str, **env: str) -> None:
+        """Run a script as a worker of the server would, on its database."""
+        made = worlds.manage("shell", "--verbosity", "0", "-c", script, env={**self.served.env, **env})
+        assert made.returncode == 0, made.stderr[-2000:]
+
+    def seen(self, run: str, *, is_confirmed: bool = False) -> Seen:
+        """Return the audits of a run; without an outcome receipt it is called verified nowhere."""
         said = self.served.get(f"runs/{run}/audits").json()
         answer = httpx.get(
             f"{self.url}/runs/{run}/audits/", cookies={"sessionid": self.session}, timeout=PATIENCE_S
@@ -81,8 +86,9 @@ class Live:
         assert MARKER not in answer.text + json.dumps(said)
         states = [each["state"] for each in (*said["stops"], *said["handoffs"])]
         verdict = said["topology"]
-        assert not set(EARNED) & {*states, *([] if verdict is None else [verdict["verdict"]])}
-        assert [words for words in SHOWN_AS_EARNED if words in answer.text] == []
+        if not is_confirmed:
+            assert not set(EARNED) & {*states, *([] if verdict is None else [verdict["verdict"]])}
+            assert [words for words in SHOWN_AS_EARNED if words in answer.text] == []
         return Seen(
             [(each["state"], each["reasons"]) for each in said["stops"]],
             [(each["state"], each["reasons"]) for each in said["handoffs"]],

@@ -1,6 +1,7 @@
 """Runs of real runtimes with models that say what they are told, recorded on a running server."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, cast
@@ -27,6 +28,18 @@ VERSION: Final = "1.0.0"
 LANGGRAPH: Final = {
     **team.DECLARATION,
     "state_keys": {"agent_memory": {"probe": "langgraph_memory", "target": "memory"}},
+    "kinds": ["handover", "handoff"],
+    "dependencies": ["approval"],
+    "outcome": {"expected": "report-published", "verifier": "file", "target": "desk"},
+    "contract": {
+        "version": "1",
+        "agents": ["planner", "writer", "publisher"],
+        "edges": [
+            {"from": "planner", "to": "writer", "kind": "handoff"},
+            {"from": "writer", "to": "publisher", "kind": "handover"},
+        ],
+        "phases": {"publish": ["planner>writer:handoff", "writer>publisher:handover"]},
+    },
 }
 AUTOGEN: Final = {
     **teams.DECLARATION,
@@ -72,9 +85,57 @@ def declared(runtime: str, name: str) -> dict[str, Any]:
 # --- LangGraph
 
 
-def langgraph_run(server: Live, folder: Path, build: Callable[[Recorder, team.World], Any]) -> str:
-    """Record one run of a graph and return its id."""
-    world = team.World(folder)
+class Forgetful(team.World):
+    """A desk that says of every delivery that it came, and keeps none."""
+
+    def deliver(self, tool: str, **content: str) -> str:
+        return f"{tool}-1"
+
+
+class Destination:
+    """The desk's own file, and the server's word on it: the outcome is that something was delivered there."""
+
+    def __init__(self, server: Live, world: team.World) -> None:
+        self.server = server
+        self.targets = world.folder / "server-targets.json"
+        place = {"root": str(world.folder), "path": world.desk.name}
+        self.targets.write_text(
+            json.dumps({"desk": {**place, "expected": {"report-published": {"min_bytes": 10}}}})
+        )
+
+    def asked(self, command: str, run: str) -> None:
+        """Have the server ask the destination, before a run works or after it stopped."""
+        script = (
+            f"from branches.commands.check_outcome import {command}\n"
+            "from branches.models import Run\n"
+            f"{command}(run=Run.objects.get(uid={run!r}))\n"
+        )
+        self.server.run_in_django(script, BRANCHGATE_TARGETS=str(self.targets))
+
+
+def checked_run(server: Live, folder: Path, desk: type[team.World]) -> str:
+    """Record one run of the team whose declared outcome the destination is asked for."""
+    destination = Destination(server, desk(folder))
+
+    def begun(recorder: Recorder, run: str) -> None:
+        assert recorder.flush(PATIENCE_S)
+        destination.asked("take_run_baseline", run)
+
+    run = langgraph_run(server, folder, team.build, desk=desk, begun=begun)
+    destination.asked("check_outcome", run)
+    return run
+
+
+def langgraph_run(
+    server: Live,
+    folder: Path,
+    build: Callable[[Recorder, team.World], Any],
+    *,
+    desk: type[team.World] = team.World,
+    begun: Callable[[Recorder, str], None] = lambda recorder, run: None,
+) -> str:
+    """Record one run of a graph and return its id; `begun` is called before it does anything."""
+    world = desk(folder)
     recorder = Recorder.open(
         world.home,
         server=server.url,
@@ -88,6 +149,7 @@ def langgraph_run(server: Live, folder: Path, build: Callable[[Recorder, team.Wo
         graph = build(recorder, world)
         team.wrap_the_rest(recorder)
         run = recorder.start_run(graph, thread_id="monday")
+        begun(recorder, run.run)
         run.invoke(team.ask())
         assert recorder.flush(PATIENCE_S)
         return run.run

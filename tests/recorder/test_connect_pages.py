@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,7 +163,8 @@ def test_the_hand_overs_of_a_page_are_recorded_and_a_decision_on_one_is_carried_
     redeliver = {"redeliver": {"attempts": 2, "limit_s": 600}}
     declared["limits"] = {**declared["limits"], "handoffs": redeliver}
     site.publish(declared)
-    recorder = site.recorder(Recorder.open, declared)
+    own = {"name": declared["runtime"], "version": "1"}
+    recorder = site.recorder(partial(Recorder.open, runtime=own), declared)
     run = _run(recorder)
     said: dict[str, Any] = {}
     exec(blocks(page, "python")[-1], said)

@@ -20,7 +20,9 @@ from debugger.recorder import (
     Recorder,
     RecoveryRefused,
     Run,
+    delegated,
 )
+from debugger.recorder.client import Client
 from tests.builders import declaration
 from tests.recorder.site import Site, served
 from tests.recorder.test_graph_handoffs import Talk, says
@@ -194,6 +196,65 @@ def test_a_program_that_starts_again_carries_out_what_was_decided_while_it_was_a
     book.redeliver(recovery).accepted()
     assert book.record.recorder.flush(60)
     assert site.worked(run.run, operation) == [True]
+
+
+def test_a_verifier_reads_each_receipt_of_a_run_once_however_much_it_judges(
+    site: Site, recorder: Recorder, store: SqliteSaver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = recorder.start_run(graph(store), thread_id="t-1")
+    names = [f"invoice-{number}" for number in range(6)]
+    for name in names:
+        run.operation(name).delegate("writer", by="planner").completed()
+    assert recorder.flush(60)
+    verifier = site.verifier(DECLARED)
+    asked: list[int] = []
+    read: list[int] = []
+    ask = Client.receipts
+
+    def counted(client: Client, run: str, *, from_seq: int = 1) -> list[dict[str, Any]]:
+        found = ask(client, run, from_seq=from_seq)
+        asked.append(from_seq)
+        read.extend(each["seq"] for each in found)
+        return found
+
+    monkeypatch.setattr(Client, "receipts", counted)
+    for name in names:
+        verifier.outcome_verified(run.run, name)
+        assert verifier.flush(60)
+    verifier.outcome_failed(run.run, names[0])
+    assert verifier.flush(60)
+    assert len(asked) == 7
+    assert asked[1] > len(names)
+    assert len(read) == len(set(read)) == len({*range(1, max(read) + 1)})
+    again = run.operation(names[0]).delegate("publisher", by="planner")
+    assert recorder.flush(60)
+    verifier.outcome_verified(run.run, names[0])
+    assert verifier.flush(60)
+    body = json.loads(site.handoffs(run.run)[-1].body)["body"]
+    assert (body["event"], body["handoff"]) == ("outcome_verified", again.id)
+
+
+def test_a_verifier_remembers_so_many_runs_and_reads_an_older_one_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, int]] = []
+    body = {"event": "delegated", "operation": "o", "handoff": "h", "receiver": "w", "expected_artifact": "a"}
+    receipt = {"kind": "handoff", "seq": 7, "actor": {"type": "agent", "name": "planner"}, "body": body}
+
+    def receipts(_: Client, run: str, *, from_seq: int = 1) -> list[dict[str, Any]]:
+        asked.append((run, from_seq))
+        return [receipt] if from_seq == 1 else []
+
+    monkeypatch.setattr(Client, "receipts", receipts)
+    monkeypatch.setattr(delegated, "MOST_RUNS", 2)
+    client = Client("http://127.0.0.1:9", "token")
+    read = delegated.Delegated(client)
+    for run in ("a", "b", "a", "c", "a", "b"):
+        found = read.newest(run, "o")
+        assert found is not None
+        assert found.sender == "planner"
+    client.close()
+    assert asked == [("a", 1), ("b", 1), ("a", 8), ("c", 1), ("a", 8), ("b", 1)]
 
 
 def test_a_verifier_speaks_of_an_operation_by_name_under_its_own_token(

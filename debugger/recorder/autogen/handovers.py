@@ -5,6 +5,7 @@ receiver until it was completed. Control does not come back by itself: what is p
 """
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from branches.evidence.autogen_loop import Said
@@ -40,17 +41,18 @@ class Handovers:
         elif event == "accepted":
             given.attempt.accepted()
         else:
-            del self._given[message.id]
             given.attempt.completed()
             self._pairs.complete(given.pair, given.number)
+            del self._given[message.id]
 
     def _delegate(self, message: Said) -> None:
         receiver = str(message.target)
         pair = pair_of("autogen", message.source, receiver)
-        for name, each in list(self._given.items()):
-            if each.pair == pair:
-                del self._given[name]
-                self._pairs.leave(pair, each.number)
-        number = self._pairs.take(pair)
-        work = self._book.operation(pair_of(pair, number), OUTCOME)
-        self._given[message.id] = Given(pair, number, work, work.delegate(receiver, by=message.source))
+        before = next((name for name, each in self._given.items() if each.pair == pair), None)
+        known = None if before is None else self._given[before].number
+        with self._pairs.taking(pair) if known is None else nullcontext(known) as number:
+            work = self._book.operation(pair_of(pair, number), OUTCOME)
+            given = Given(pair, number, work, work.delegate(receiver, by=message.source))
+        if before is not None:
+            del self._given[before]
+        self._given[message.id] = given

@@ -7,7 +7,7 @@ from typing import Any
 from branches.evidence.ids import mint
 from debugger.recorder import configuration as configurations
 from debugger.recorder.autogen import dumps
-from debugger.recorder.autogen.checks import check_runtime, check_team, runtime_version
+from debugger.recorder.autogen.checks import RUNTIME, check_runtime, check_team, runtime_version
 from debugger.recorder.autogen.runs import SETTLE_S, TeamRun
 from debugger.recorder.autogen.tools import is_recorded
 from debugger.recorder.gates import OwnGate
@@ -52,9 +52,10 @@ async def record(
     stops being so, the recording is not closed. `settle_s`: how many seconds a cancelled team gets to come to
     rest. `contract_version`: that of the published topology
     contract that counts for this run, where it is not the workflow's own. Raises RuntimeUnknown, also for
-    what is no team, and ValueError for what is no version.
+    what is no team, RuntimeDiffers for a workflow of another runtime, and ValueError for what is no version.
     """
     check_runtime()
+    recorder.declaration.check_runtime(RUNTIME)
     check_team(team)
     run = mint("run")
     written = recorder.record(run, run, OwnGate(run, recorder.answers), contract_version=contract_version)

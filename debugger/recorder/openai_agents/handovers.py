@@ -6,6 +6,7 @@ itself that is the workflow's outcome. In an import each span is an operation of
 """
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -77,9 +78,9 @@ class Handovers:
             own.first, own.caller = agent, caller
         given = own.given
         if given is not None and given.attempt.receiver == agent:
-            own.held, own.given = given, None
             given.attempt.accepted()
             self._edge(given.attempt.sender, agent, HANDOFF, "ok")
+            own.held, own.given = given, None
         elif own.held is not None and own.held.attempt.receiver == agent and own.held.attempt.waits:
             own.held.attempt.progress()
 
@@ -107,16 +108,19 @@ class Handovers:
 
     def tool_ended(self, call: str, status: str) -> None:
         """Record the edge to an agent that was called as a tool, and what became of the work in its loop."""
-        own = self._loops.pop(call, None)
+        own = self._loops.get(call)
         if own is None or own.first is None or own.caller is None:
+            self._loops.pop(call, None)
             return
-        self._edge(own.caller, own.first, AGENT_AS_TOOL, status)
         if own.held is not None and status == "ok":
             self._complete(own, own.held)
         for each in own.open.values():
             if status == "error" and each.attempt.is_open:
                 each.attempt.released()
             self._pairs.leave(each.pair, each.number)
+        # Last: an event that is said again is written once, and an edge would be there twice.
+        self._edge(own.caller, own.first, AGENT_AS_TOOL, status)
+        del self._loops[call]
 
     def stopped(self, cause: str | None, deadline: str | None) -> None:
         """Record what the end of the loop says of the work that its last agent has."""
@@ -139,17 +143,17 @@ class Handovers:
         """Hand an operation over: that of the pair in this loop which is not done, else the next one."""
         pair = pair_of("openai-agents", loop.name, handover.sender, handover.receiver)
         before = loop.open.get(pair)
-        number = self._pairs.take(pair) if before is None else before.number
-        artifact = OUTCOME if loop.caller is None else pair_of("openai-agents", loop.name)
-        work = self.record.handoffs.operation(pair_of(pair, number), artifact)
-        given = Given(pair, number, work, work.delegate(handover.receiver, by=handover.sender))
+        with self._pairs.taking(pair) if before is None else nullcontext(before.number) as number:
+            artifact = OUTCOME if loop.caller is None else pair_of("openai-agents", loop.name)
+            work = self.record.handoffs.operation(pair_of(pair, number), artifact)
+            given = Given(pair, number, work, work.delegate(handover.receiver, by=handover.sender))
         loop.open[pair] = given
         return given
 
     def _complete(self, loop: _Loop, given: Given) -> None:
-        loop.open.pop(given.pair, None)
         given.attempt.completed()
         self._pairs.complete(given.pair, given.number)
+        loop.open.pop(given.pair, None)
 
     def _edge(self, source: str, receiver: str, kind: str, status: str) -> None:
         declaration = self.record.declaration

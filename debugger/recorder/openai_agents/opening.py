@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from branches.evidence.ids import mint
 from debugger.recorder.gates import OwnGate
-from debugger.recorder.openai_agents.checks import TracingOff, check_runtime, runtime_version
+from debugger.recorder.openai_agents.checks import RUNTIME, TracingOff, check_runtime, runtime_version
 from debugger.recorder.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -58,10 +58,11 @@ def record(
     The recording is full only when every tool within reach is wrapped, declared to read, or an agent itself,
     and no hand-over calls code of the program's own. Where that stops being so, the recording is not closed.
     `contract_version`: that of the published topology contract that counts for this run, where it is not the
-    workflow's own. Raises RuntimeUnknown, TracingOff, AgentsAmbiguous, and ValueError for a `run_config` with
-    a trace id and for what is no version.
+    workflow's own. Raises RuntimeUnknown, TracingOff, AgentsAmbiguous, RuntimeDiffers for a workflow of
+    another runtime, and ValueError for a `run_config` with a trace id and for what is no version.
     """
     attach()
+    recorder.declaration.check_runtime(RUNTIME)
     from agents.tracing import gen_trace_id
 
     from debugger.recorder.openai_agents.graph import graph_of
