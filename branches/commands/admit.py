@@ -14,7 +14,17 @@ from branches.commands.append_receipt import Actor, lock_names
 from branches.commands.append_to_workspace import append_to_workspace
 from branches.commands.refusal import Refused
 from branches.evidence import boxes, ids
-from branches.models import ApiToken, Person, Presence, Recorder, Role, RoleGrant, TokenEnd, Workspace
+from branches.models import (
+    ApiToken,
+    Person,
+    Presence,
+    Recorder,
+    RecorderToken,
+    Role,
+    RoleGrant,
+    TokenEnd,
+    Workspace,
+)
 from branches.queries.clock import now, stamp
 from branches.queries.lookups import recorder_of
 from branches.queries.standings import roles_of, standings_of
@@ -177,6 +187,7 @@ def pair_recorder(*, token: ApiToken, name: str, runtime: str, box_key: str) -> 
         known = (Recorder.objects.filter(token=token, box_key=public.hex()).first(), recorder_of(token))
         existing = next((each for each in known if each is not None and each.box_key == public.hex()), None)
         if existing is not None:
+            _speaks_with(existing, token)
             return existing, False
         recorder = Recorder.objects.create(
             uid=ids.mint("rec"),
@@ -194,7 +205,16 @@ def pair_recorder(*, token: ApiToken, name: str, runtime: str, box_key: str) -> 
             actor=Actor("recorder", recorder.uid),
             subject=recorder.uid,
         )
+        _speaks_with(recorder, token)
         return recorder, True
+
+
+def _speaks_with(recorder: Recorder, token: ApiToken) -> None:
+    """Let whoever paired last be the one who speaks with a token that others went on with."""
+    rows = RecorderToken.objects.filter(token=token).order_by("-id")
+    newest = rows.first()
+    if newest is not None and newest.recorder_id != recorder.pk:
+        RecorderToken.objects.create(recorder=recorder, token=token, at=now())
 
 
 def note_presence(*, recorder: Recorder) -> None:

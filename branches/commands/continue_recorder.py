@@ -14,8 +14,11 @@ from branches.queries.lookups import recorder_of
 def continue_recorder(*, recorder: Recorder, token: ApiToken, proof: bytes) -> None:
     """Make a token that of a recorder from now on; safe to repeat. Raises Refused for a wrong proof.
 
-    The runs that it began stay its own, and so do the permits that wait for it.
+    The runs that it began stay its own, and so do the permits that wait for it. By the name of its token a
+    workflow entitles a writer, so the token bears the name of the one that it paired with.
     """
+    if token.name != recorder.token.name:
+        raise Refused(rule="token_name", field="token")
     if not is_answer(recorder, token, proof):
         raise Refused(rule="proof", field="proof")
     with transaction.atomic():

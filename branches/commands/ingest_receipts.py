@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from django.db import transaction
+from django.db.models import Q
 
 from branches.commands.append_receipt import Actor, append_receipt, lock_families, lock_names
 from branches.commands.ask_for_job import ask_for_job
@@ -21,11 +22,26 @@ from branches.evidence.canonical import ProfileError, parse_strict
 from branches.evidence.ids import is_id
 from branches.evidence.schema import OUTSIDE_KINDS, ReceiptError, check_declared, check_sent
 from branches.models import JobKind, Receipt, Recorder, Run, SealedEdit
-from branches.queries.chains import heads
+from branches.queries.chains import heads, links
 from branches.queries.clock import now, stamp
+from branches.queries.counted import is_closed
 from branches.queries.declarations import declaration_of
 from branches.queries.receipt_columns import subject_in
 
+_MOVES_BRANCHES: Final = frozenset(
+    {
+        "effect_intended",
+        "effect_answered",
+        "effect_reused",
+        "effect_held",
+        "effect_skipped",
+        "recording_closed",
+        "recording_gap",
+    }
+)
+"""Kinds that a branch's ledger is read from."""
+_MOST_CONFLICTS: Final = 10
+"""So many other contents under one event id are put on record; further ones are refused all the same."""
 _LIVE: Final = frozenset({"full", "partial"})
 _MAX_LINE: Final = 16 * 1024
 
@@ -101,8 +117,8 @@ def _store(recorder: Recorder, read: list[_Line], report: IngestReport, *, atomi
         if run is None and (run := _begin(recorder, of_run, report)) is None:
             continue
         stored[run] = _append_all(recorder, run, of_run, report, atomic=atomic)
-    # Whatever came may change what an open request was shown: a message after the recording was closed does.
-    supersede_requests(root_ids={run.family_id for run, kinds in stored.items() if kinds})
+    moved = {run.family_id for run, kinds in stored.items() if _moves(recorder, run, kinds)}
+    supersede_requests(root_ids=moved)
     for run, kinds in stored.items():
         if "stopped" in kinds:
             _ask_for_outcome(recorder, run)
@@ -111,6 +127,22 @@ def _store(recorder: Recorder, read: list[_Line], report: IngestReport, *, atomi
             SealedEdit.objects.filter(edit__branch=run).delete()
     found = heads(run.pk for run in stored)
     report.heads = {run.uid: found[run.pk] for run in stored}
+
+
+def _moves(recorder: Recorder, run: Run, kinds: frozenset[str]) -> bool:
+    """Whether what came may change what an open request was shown: a fact of it, or whether all is there.
+
+    After its writer's last word anything of the same writer does, and so it does where somebody vouched.
+    """
+    if not kinds or run.recorder_id != recorder.pk:
+        return False
+    return bool(kinds & _MOVES_BRANCHES) or is_closed(run) or _was_attested(run)
+
+
+def _was_attested(run: Run) -> bool:
+    """Whether somebody vouched for a run's list of effects: their word ends with what comes after it."""
+    words = Receipt.objects.filter(kind="ledger_attested", subject=run.uid)
+    return words.filter(run__in=Run.objects.filter(root_id=run.family_id)).exists()
 
 
 def _runs(recorder: Recorder, read: list[_Line]) -> dict[str, Run]:
@@ -221,10 +253,14 @@ def _repeat(line: _Line, kept: str, report: IngestReport, conflicts: list[tuple[
 
 
 def _record_conflicts(recorder: Recorder, run: Run, conflicts: list[tuple[str, str, str]]) -> None:
+    events = {event_id for event_id, _, _ in conflicts}
+    known: dict[str, set[str]] = {event_id: set() for event_id in events}
+    for item in links([run.pk], ("conflict",), where=Q(subject__in=events)) if events else ():
+        known[str(item.subject)].add(item.body["refused"])
     for event_id, kept, offered in conflicts:
-        known = Receipt.objects.filter(run=run, kind="conflict", subject=event_id, body__contains=offered)
-        if known.exists():
-            continue  # the same retry again: it is on record once
+        if offered in known[event_id] or len(known[event_id]) >= _MOST_CONFLICTS:
+            continue  # the same retry again is on record once
+        known[event_id].add(offered)
         append_receipt(
             run=run,
             kind="conflict",

@@ -27,6 +27,11 @@ def is_counted(run: Run) -> bool:
     return bool(_written(run, closed.writer) == closed.body["count"])
 
 
+def is_closed(run: Run) -> bool:
+    """Return whether the writer has said its last word."""
+    return latest(run.pk, "recording_closed") is not None
+
+
 def is_short(run: Run) -> bool:
     """Return whether the writer counted more receipts than are on record: some were lost, or are late.
 

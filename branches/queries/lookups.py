@@ -207,12 +207,11 @@ def usable_token(digest: str) -> ApiToken | None:
 
 def recorder_of(token: ApiToken) -> Recorder | None:
     """Return the recorder that paired with this token last, or went on under it."""
-    paired = Recorder.objects.filter(token=token).select_related("workspace").order_by("-id").first()
+    # Under a token that somebody went on with, each pairing is a row of those too: their order is one.
     later = RecorderToken.objects.filter(token=token).select_related("recorder__workspace").order_by("-id")
-    continued = later.first()
-    if continued is None or (paired is not None and paired.made_at > continued.at):
-        return paired
-    return continued.recorder
+    if (newest := later.first()) is not None:
+        return newest.recorder
+    return Recorder.objects.filter(token=token).select_related("workspace").order_by("-id").first()
 
 
 def recorder_named(workspace: Workspace, uid: str) -> Recorder:

@@ -10,6 +10,7 @@ from branches.rules.lowering import (
     DeclaredTool,
     lowered,
     lowered_beside,
+    lowered_places,
 )
 
 
@@ -22,13 +23,21 @@ class Lowered:
 
 
 def lowered_here(workspace: Workspace, declared: Declaration) -> tuple[Lowered, ...]:
-    """Return in what a declaration asks less for than what is published: the newest version of each."""
-    after, found = _reach(declared), list[Lowered]()
-    newest = {row.name: row for row in Workflow.objects.filter(workspace=workspace).order_by("id")}
-    for name, row in newest.items():
-        before = _reach(read_workflow(row))
+    """Return in what a declaration asks less for than what is published.
+
+    Of each workflow the newest version counts, and of each place the newest one that names it: what is
+    declared no more is still known.
+    """
+    after, found = _reach(declared), set[Lowered]()
+    newest: dict[str, DeclaredReach] = {}
+    places: dict[str, dict[tuple[str, str], DeclaredDestination]] = {}
+    for row in Workflow.objects.filter(workspace=workspace).order_by("id"):
+        newest[row.name] = reach = _reach(read_workflow(row))
+        known = places.setdefault(row.name, {})
+        known.update({each.place: each for each in reach.destinations.values() if not each.is_fixture})
+    for name, before in newest.items():
         fields = lowered(before, after) if name == declared.name else lowered_beside(before, after)
-        found += [Lowered(name, field) for field in fields]
+        found |= {Lowered(name, field) for field in (*fields, *lowered_places(places[name].values(), after))}
     return tuple(sorted(found))
 
 

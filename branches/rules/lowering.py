@@ -1,6 +1,6 @@
 """What a newer declaration asks less for than an older one: fewer words of others, or other answerers."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -40,40 +40,58 @@ class DeclaredReach:
     tools: Mapping[str, DeclaredTool]
     destinations: Mapping[str, DeclaredDestination]
 
+    def asks_for(self, tool: DeclaredTool) -> int:
+        """Return how much a tool asks for: 0 where it confines a branch, then reading, writing, for good."""
+        where = None if tool.destination is None else self.destinations[tool.destination]
+        if where is not None and where.is_fixture:
+            return 0
+        if tool.effect_class == "read":
+            return 0 if where is None else 1
+        return 2 if tool.effect_class == "reversible" else 3
+
     def writes_outside(self, tool: DeclaredTool) -> bool:
         """Return whether a tool can write anywhere but to a declared local fixture."""
-        if tool.effect_class == "read":
-            return False
-        return tool.destination is None or not self.destinations[tool.destination].is_fixture
+        return self.asks_for(tool) > 1
 
 
 def lowered(before: DeclaredReach, after: DeclaredReach) -> tuple[str, ...]:
     """Return the fields, sorted, by which the change class of a branch could fall or its ledger be answered.
 
-    A tool that wrote outside and is declared no more counts too: an agent may still have it.
+    A tool that reached outside and is declared no more counts too: an agent may still have it.
     """
-    return tuple(sorted({*_lowered_tools(before, after), *_lowered_places(before, after)}))
+    found = {*_lowered_tools(before, after), *_lowered_names(before, after)}
+    gone = (name for name, old in before.tools.items() if before.asks_for(old) and name not in after.tools)
+    moved = (
+        f"tools.{name}.destination"
+        for name, old in before.tools.items()
+        if before.writes_outside(old) and name in after.tools
+        if after.tools[name].destination != old.destination
+    )
+    return tuple(sorted({*found, *(f"tools.{name}" for name in gone), *moved}))
 
 
 def lowered_beside(other: DeclaredReach, after: DeclaredReach) -> tuple[str, ...]:
     """Return the fields, sorted, in which a declaration asks less than that of another workflow.
 
-    A place is one, by whatever name it is written to, and a tool of one name is one: who declares it
-    elsewhere for less would have it for less here.
+    A tool of one name is one: who declares it elsewhere for less would have it for less here.
     """
-    found = set(_lowered_places(other, after))
-    real = {each.place for each in other.destinations.values() if not each.is_fixture}
-    for name, new in after.destinations.items():
-        if new.is_fixture and new.place in real:
-            found.add(f"destinations.{name}.fixture")
-    for name, old in other.tools.items():
-        tool = after.tools.get(name)
-        if tool is not None and other.writes_outside(old) and _is_worth_less(old, tool):
-            found.add(f"tools.{name}.effect_class")
+    return tuple(sorted({*_lowered_tools(other, after), *_lowered_names(other, after)}))
+
+
+def lowered_places(known: Iterable[DeclaredDestination], after: DeclaredReach) -> tuple[str, ...]:
+    """Return the fields, sorted, in which a place asks less than it is known to ask for.
+
+    A place is one, by whatever name it is written to.
+    """
+    found = set[str]()
+    for old in known:
+        for name, new in after.destinations.items():
+            if new.place == old.place and not old.is_fixture:
+                found |= set(_with_less_of_a_word(f"destinations.{name}", old, new))
     return tuple(sorted(found))
 
 
-def _lowered_places(before: DeclaredReach, after: DeclaredReach) -> Iterator[str]:
+def _lowered_names(before: DeclaredReach, after: DeclaredReach) -> Iterator[str]:
     """Yield the fields of destinations of one name that others answer for now, or with less of a word."""
     for name, old in before.destinations.items():
         new = after.destinations.get(name)
@@ -84,30 +102,26 @@ def _lowered_places(before: DeclaredReach, after: DeclaredReach) -> Iterator[str
             yield f"{field}.query"
         if new.target != old.target:
             yield f"{field}.target"
-        if old.is_fixture:
-            continue
-        if new.is_fixture:
-            yield f"{field}.fixture"
-        if not new.accepted <= old.accepted or (new.accepted and _later(old, new)):
-            yield f"{field}.accept"
+        if not old.is_fixture:
+            yield from _with_less_of_a_word(field, old, new)
+
+
+def _with_less_of_a_word(field: str, old: DeclaredDestination, new: DeclaredDestination) -> Iterator[str]:
+    if new.is_fixture:
+        yield f"{field}.fixture"
+    if not new.accepted <= old.accepted or (new.accepted and _later(old, new)):
+        yield f"{field}.accept"
 
 
 def _lowered_tools(before: DeclaredReach, after: DeclaredReach) -> Iterator[str]:
     for name, old in before.tools.items():
-        if not before.writes_outside(old):
-            continue
         new, field = after.tools.get(name), f"tools.{name}"
-        if new is None:
-            yield field
+        if new is None or not before.asks_for(old):
             continue
-        if _is_worth_less(old, new):
+        if _WORTH.index(new.effect_class) < _WORTH.index(old.effect_class):
             yield f"{field}.effect_class"
-        if new.destination != old.destination:
+        elif after.asks_for(new) < before.asks_for(old):
             yield f"{field}.destination"
-
-
-def _is_worth_less(old: DeclaredTool, new: DeclaredTool) -> bool:
-    return _WORTH.index(new.effect_class) < _WORTH.index(old.effect_class)
 
 
 def _later(old: DeclaredDestination, new: DeclaredDestination) -> bool:

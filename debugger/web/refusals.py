@@ -104,7 +104,6 @@ WORDS: Final = {
     "nobody_has_to_approve": "Refused: the policy asks for nobody’s word here.",
     "already_answered": "Refused: that loop went on since: its approval was answered.",
     "own_role": "Refused: nobody decides on a role of their own while somebody else can.",
-    "proof": "Refused: the recorder did not open what it was asked to open.",
     "foreign_writer": "Refused: that run has a recorder of its own, and an import says nothing of it.",
     "author_left": "Refused: whoever proposed it holds the role for that no more.",
     "class": "Refused: it asks less for than what is published, so others have to agree (class {detail}).",

@@ -212,3 +212,16 @@ def test_a_gap_in_the_writers_numbers_makes_the_ledger_unknown(world: World) -> 
     assert branch_view(branch).facts.effects_ledger == "unknown"
     world.ingest(lost)
     assert branch_view(branch).facts.effects_ledger == "complete"
+
+
+def test_of_very_many_contents_under_one_id_ten_are_put_on_record_and_all_are_refused(world: World) -> None:
+    run = failed_run(world)
+    first = message(world, run.uid, "first", "publisher")
+    assert world.ingest(first).accepted == 1
+    others = [
+        {**message(world, run.uid, f"other {number}", "publisher"), "event_id": first["event_id"]}
+        for number in range(25)
+    ]
+    for _ in range(2):
+        assert len(world.ingest(*others).refused) == 25
+    assert Receipt.objects.filter(run=run, kind="conflict", subject=first["event_id"]).count() == 10

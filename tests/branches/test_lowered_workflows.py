@@ -184,6 +184,42 @@ def test_a_run_of_an_older_version_is_judged_by_what_is_known_of_its_tools_by_no
     assert RequestEnd.objects.get(request=request).word == "superseded"
 
 
+def test_a_place_that_is_declared_no_more_is_still_known(world: World) -> None:
+    whole = declaration(version="1.1.0", tools={})
+    spare = {"query": "fake", "target": "spare"}
+    publish_workflow(
+        workspace=world.workspace,
+        publisher=world.workspace.uid,
+        declaration={**whole, "destinations": {**whole["destinations"], "spare": spare}},
+    )
+    publish_workflow(
+        workspace=world.workspace,
+        publisher=world.recorder.token.uid,
+        declaration=declaration(version="1.2.0", tools={}),
+    )
+    accept = {"answers": ["absent"], "until": "2099-01-01T00:00:00Z"}
+    again = {**whole["destinations"], "again": {**spare, "accept": accept}}
+    with pytest.raises(Refused) as refused:
+        publish_workflow(
+            workspace=world.workspace,
+            publisher=world.recorder.token.uid,
+            declaration={**declaration(version="1.3.0", tools={}), "destinations": again},
+        )
+    assert (refused.value.rule, refused.value.field) == ("class:CP", "destinations.again.accept")
+
+
+def test_another_workflow_does_not_confine_the_tools_of_this_one(world: World) -> None:
+    sand = {"query": "fake", "target": "sand", "fixture": True}
+    tools = {name: {**each, "destination": "sand"} for name, each in declaration()["tools"].items()}
+    with pytest.raises(Refused) as refused:
+        publish_workflow(
+            workspace=world.workspace,
+            publisher=world.recorder.token.uid,
+            declaration=declaration(workflow="desk2", tools=tools, destinations={"sand": sand}),
+        )
+    assert (refused.value.rule, refused.value.field) == ("class:CP", "tools.create_ticket.destination")
+
+
 def test_voters_are_told_in_what_it_asks_less_and_than_which_workflow(world: World) -> None:
     whole = declaration(workflow="other")
     mail = {**whole["destinations"]["mail"], "fixture": True}

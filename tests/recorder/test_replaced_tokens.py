@@ -41,9 +41,11 @@ def store(tmp_path: Path) -> Iterator[SqliteSaver]:
         yield SqliteSaver(connection)
 
 
-def renewed(site: Site, scopes: tuple[str, ...] = ALL, workspace: Any = None) -> tuple[ApiToken, str]:
+def renewed(
+    site: Site, scopes: tuple[str, ...] = ALL, workspace: Any = None, name: str = "recorder"
+) -> tuple[ApiToken, str]:
     with site.guard:
-        return issue_token(workspace=workspace or site.world.workspace, name="renewed", scopes=scopes)
+        return issue_token(workspace=workspace or site.world.workspace, name=name, scopes=scopes)
 
 
 def opened_with(site: Site, token: str) -> Opened:
@@ -129,6 +131,41 @@ def test_a_proof_for_one_token_is_none_for_another_and_none_hours_later(
         assert RecorderToken.objects.count() == 1
     first.close()
     second.close()
+
+
+def test_a_token_of_another_name_is_nobodys_to_go_on_with(site: Site) -> None:
+    identity = site.recorder(Opened.open, DECLARED).identity
+    _, secret = renewed(site, name="checks")
+    client = Client(site.url, secret)
+    with pytest.raises(GateRefused, match="token_name"):
+        pairing.go_on(identity, client)
+    client.close()
+    with site.guard:
+        assert not RecorderToken.objects.exists()
+
+
+def test_whoever_paired_last_speaks_with_a_token_whatever_the_clocks_say(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identity = site.recorder(Opened.open, DECLARED).identity
+    token, secret = renewed(site)
+    client = Client(site.url, secret)
+    (tmp_path / "other").mkdir()
+    other = pairing.pair(tmp_path / "other", client, name="other", runtime={"name": "x", "version": "1"})
+    behind = datetime.now(UTC) - timedelta(seconds=3)
+    with monkeypatch.context() as patched:
+        patched.setattr(clock.timezone, "now", lambda: behind)
+        pairing.go_on(identity, client)
+    with site.guard:
+        found = recorder_of(token)
+        assert found is not None
+        assert found.uid == identity.recorder
+    pairing.pair(tmp_path / "other", client, name="other", runtime={"name": "x", "version": "1"})
+    client.close()
+    with site.guard:
+        found = recorder_of(token)
+        assert found is not None
+        assert found.uid == other.recorder
 
 
 def test_nobody_of_another_workspace_and_no_importer_goes_on_here(site: Site) -> None:

@@ -11,6 +11,7 @@ from branches.rules.lowering import (
     DeclaredTool,
     lowered,
     lowered_beside,
+    lowered_places,
 )
 
 _MAIL = DeclaredDestination("imap", "mailbox", is_fixture=False)
@@ -47,9 +48,15 @@ def without(tool: str) -> DeclaredReach:
         (reach({"draft": DeclaredTool("read", "local")}), ()),
         (reach({"new": DeclaredTool("irreversible", "mail")}), ()),
         (without("send"), ("tools.send",)),
-        (without("look"), ()),
+        (without("look"), ("tools.look",)),
+        (reach({"look": DeclaredTool("read", None)}), ("tools.look.destination",)),
+        (reach({"look": DeclaredTool("read", "local")}), ("tools.look.destination",)),
+        (reach({"look": DeclaredTool("read", "mail")}), ()),
         (without("draft"), ()),
-        (reach(mail=replace(_MAIL, is_fixture=True)), ("destinations.mail.fixture",)),
+        (
+            reach(mail=replace(_MAIL, is_fixture=True)),
+            ("destinations.mail.fixture", "tools.send.destination"),
+        ),
         (reach(mail=replace(_MAIL, query="file")), ("destinations.mail.query",)),
         (reach(mail=replace(_MAIL, target="another")), ("destinations.mail.target",)),
         (reach(local=replace(_LOCAL, is_fixture=False)), ()),
@@ -86,19 +93,32 @@ def test_answers_that_need_no_person_may_become_fewer_and_end_sooner(
     assert found == (("destinations.mail.accept",) if is_lower else ())
 
 
+def test_a_place_is_one_by_whatever_name_it_is_written_to() -> None:
+    known = [_MAIL, _LOCAL]
+    accepting = replace(_MAIL, accepted=frozenset({"absent"}), accepted_until=_UNTIL)
+    for new, fields in (
+        (replace(_MAIL, is_fixture=True), ("destinations.drafts.fixture",)),
+        (accepting, ("destinations.drafts.accept",)),
+        (_MAIL, ()),
+        (_LOCAL, ()),
+        (replace(_MAIL, target="another", is_fixture=True), ()),
+    ):
+        assert lowered_places(known, DeclaredReach({}, {"drafts": new})) == fields
+
+
 @pytest.mark.parametrize(
     ("tools", "destinations", "fields"),
     [
         ({}, {"mail": replace(_MAIL, is_fixture=True)}, ("destinations.mail.fixture",)),
-        ({}, {"drafts": replace(_MAIL, is_fixture=True)}, ("destinations.drafts.fixture",)),
-        ({}, {"drafts": _LOCAL}, ()),
+        ({"send": DeclaredTool("irreversible", "sand")}, {"sand": _LOCAL}, ("tools.send.destination",)),
+        ({"look": DeclaredTool("read", "sand")}, {"sand": _LOCAL}, ("tools.look.destination",)),
         ({"send": DeclaredTool("read", None)}, {}, ("tools.send.effect_class",)),
         ({"send": DeclaredTool("unknown", None)}, {}, ()),
         ({"draft": DeclaredTool("read", None)}, {}, ()),
         ({"other": DeclaredTool("read", None)}, {}, ()),
     ],
 )
-def test_of_another_workflow_places_and_tools_of_one_name_count(
+def test_of_another_workflow_names_of_places_and_tools_count(
     tools: dict[str, DeclaredTool], destinations: dict[str, DeclaredDestination], fields: tuple[str, ...]
 ) -> None:
     assert lowered_beside(reach(), DeclaredReach(tools, destinations)) == fields

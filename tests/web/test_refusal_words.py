@@ -10,7 +10,7 @@ COMMANDS = Path(__file__).resolve().parents[2] / "branches" / "commands"
 # Said to programs only: a recorder, an operator's command line, or a job's own line on its page.
 TO_PROGRAMS = {
     "base64", "broken_at", "bytes", "conflict", "disjoint", "max_items", "not_entitled", "pattern",
-    "proof", "several_runs", "too_late_for_a_baseline", "weak_key",
+    "proof", "several_runs", "token_name", "too_late_for_a_baseline", "weak_key",
 }  # fmt: skip
 
 
