@@ -9,10 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 _STOP_S: Final = 12.0
 _PR_SET_PDEATHSIG: Final = 1
@@ -97,14 +98,17 @@ class Supervisor:
     def __init__(self) -> None:
         self._running: list[tuple[Program, subprocess.Popen[bytes]]] = []
         self._stopping = False
+        self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "Supervisor":
-        signal.signal(signal.SIGTERM, self._on_signal)
-        signal.signal(signal.SIGINT, self._on_signal)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(self, *_error: object) -> None:
         self.stop()
+        for number, before in self._before.items():
+            signal.signal(number, before)
 
     def start(self, program: Program) -> subprocess.Popen[bytes]:
         """Start a program in a process group of its own, so that Ctrl-C reaches it through us only."""
@@ -141,10 +145,17 @@ class Supervisor:
             except subprocess.TimeoutExpired:
                 running.kill()
                 running.wait()
+            _end_group(running.pid)
         self._running.clear()
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._stopping = True
+
+
+def _end_group(leader: int) -> None:
+    """End what a program left behind of its group: one that ends while it starts may not end its children."""
+    with suppress(ProcessLookupError):
+        os.killpg(leader, signal.SIGKILL)
 
 
 def web_program(host: str, port: int, *, processes: int = 1, env: Mapping[str, str] | None = None) -> Program:
