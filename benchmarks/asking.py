@@ -73,7 +73,9 @@ def _branch(world: Any) -> tuple[Any, list[str]]:
     declared = builders.declaration(version="2.0.0")
     declared["destinations"]["tickets"]["query"] = "http_json"
     uid = ids.mint("run")
-    workflow = publish_workflow(workspace=world.workspace, publisher=world.recorder.uid, declaration=declared)
+    workflow = publish_workflow(
+        workspace=world.workspace, publisher=world.workspace.uid, declaration=declared
+    )
     start = builders.run_started(world, uid, workflow=workflow.uid, workflow_version=workflow.version)
     world.ingest(start, builders.checkpoint(world, uid, "c1"))
     for first in range(0, OPERATIONS, 100):

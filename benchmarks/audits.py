@@ -76,7 +76,7 @@ def _workflow(world: Any, version: str, most: int) -> Any:
         "phases": {"publish": ["planner>writer:delegate", "writer>critic:delegate"]},
     }
     declared = declaration(version=version, agents=list(AGENTS), contract=contract)
-    return publish_workflow(workspace=world.workspace, publisher=world.recorder.uid, declaration=declared)
+    return publish_workflow(workspace=world.workspace, publisher=world.workspace.uid, declaration=declared)
 
 
 def _recorded(world: Any, workflow: Any, make: Any, length: int) -> Any:
