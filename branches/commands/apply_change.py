@@ -38,9 +38,9 @@ def adopt_change(change: PolicyChange, actor: Actor) -> None:
     require_new_version(change.workspace, change.sort, change.version, change.digest)
     effective_at = now() + timedelta(seconds=change.delay_s)
     PolicyChangeEnd.objects.create(change=change, word="adopted", effective_at=effective_at, at=now())
+    _record_end(change, "adopted", actor, stamp(effective_at))
     if change.sort != PolicySort.POLICY and change.delay_s == 0:
         _apply(change)
-    _record_end(change, "adopted", actor, stamp(effective_at))
     if change.sort == PolicySort.POLICY:
         if change.delay_s == 0:
             # Its own locks come before those that are held here; redemption reads the policy again anyway.

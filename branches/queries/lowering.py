@@ -1,9 +1,10 @@
 """What a declaration lowers here, against what is published: the versions before it and other workflows."""
 
+import json
 from dataclasses import dataclass
 
 from branches.models import Workflow, Workspace
-from branches.queries.declarations import Declaration, read_workflow
+from branches.queries.declarations import Declaration, read_declaration
 from branches.rules.lowering import (
     DeclaredDestination,
     DeclaredReach,
@@ -31,8 +32,10 @@ def lowered_here(workspace: Workspace, declared: Declaration) -> tuple[Lowered, 
     after, found = _reach(declared), set[Lowered]()
     newest: dict[str, DeclaredReach] = {}
     places: dict[str, dict[tuple[str, str], DeclaredDestination]] = {}
-    for row in Workflow.objects.filter(workspace=workspace).order_by("id"):
-        newest[row.name] = reach = _reach(read_workflow(row))
+    # Every version is read here and once: one by one through the cache they would push each other out.
+    for row in Workflow.objects.filter(workspace=workspace).order_by("id").iterator():
+        version = read_declaration(json.loads(row.declaration), uid=row.uid, digest=row.digest)
+        newest[row.name] = reach = _reach(version)
         known = places.setdefault(row.name, {})
         known.update({each.place: each for each in reach.destinations.values() if not each.is_fixture})
     for name, before in newest.items():

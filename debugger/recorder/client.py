@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import httpx
 
+_ON_THE_WAY: Final = frozenset({"recorders/challenge", "recorders/continue"})
+"""What a client asks on its way to being paired: an answer that it is not leads nowhere from there."""
 _TIMEOUT: Final = httpx.Timeout(10.0, connect=5.0)
 
 
@@ -144,7 +146,7 @@ class Client:
 
     def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
         response = self._sent(method, path, **options)
-        if self.on_not_paired is None or not _is_unpaired(response):
+        if self.on_not_paired is None or path in _ON_THE_WAY or not _is_unpaired(response):
             return response
         self.on_not_paired()
         return self._sent(method, path, **options)

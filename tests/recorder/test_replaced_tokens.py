@@ -3,11 +3,13 @@
 import base64
 import json
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from wsgiref.simple_server import make_server
 
 import pytest
 from langgraph.checkpoint.sqlite import SqliteSaver
@@ -39,6 +41,26 @@ def site(db: None, tmp_path: Path) -> Iterator[Site]:
 def store(tmp_path: Path) -> Iterator[SqliteSaver]:
     with closing(sqlite3.connect(tmp_path / "store.sqlite", check_same_thread=False)) as connection:
         yield SqliteSaver(connection)
+
+
+@pytest.fixture
+def refuser() -> Iterator[tuple[str, list[str]]]:
+    """Give a server that says of everything that nobody paired, and what it was asked."""
+    asked: list[str] = []
+
+    def application(environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        query = environ.get("QUERY_STRING")
+        asked.append(environ["PATH_INFO"] + (f"?{query}" if query else ""))
+        start_response("409 Conflict", [("Content-Type", "application/json")])
+        return [b'{"error": {"field": null, "rule": "not_paired"}}']
+
+    server = make_server("127.0.0.1", 0, application)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", asked
+    server.shutdown()
+    server.server_close()
+    thread.join()
 
 
 def renewed(
@@ -191,3 +213,13 @@ def test_nobody_of_another_workspace_and_no_importer_goes_on_here(site: Site) ->
         assert refused.value.status == status
         client.close()
     assert not Receipt.objects.filter(writer=importer).exists()
+
+
+def test_a_server_that_says_so_of_the_challenge_too_is_asked_once(refuser: tuple[str, list[str]]) -> None:
+    url, asked = refuser
+    client = Client(url, "bgt_any")
+    client.on_not_paired = lambda: asked.append(client.challenge("rec_" + "a" * 24))
+    with pytest.raises(GateRefused, match="not_paired"):
+        client.work(0)
+    client.close()
+    assert asked == ["/api/v1/recorder/work?wait=0", "/api/v1/recorders/challenge"]
